@@ -197,6 +197,7 @@ int32_t DMI_poll(DMI_node_t *node_ptr);
 /*
  * Looks for a notice, as DMI_poll, but does not wait for one: *flag_ptr is DMI_TRUE when *node_ptr
  * was filled, DMI_FALSE when there is none and *node_ptr is unchanged.  DMI_EINVAL for NULL.
+ * DMI_EEND when the program is ending (dmi_ext.h).
  */
 int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
 
@@ -252,6 +253,7 @@ typedef struct {
  * when the process was lost before it answered: whether the thread has run is not known.
  * DMI_ELEAVING when that process is not welcome yet, or has been dismissed.  DMI_ENOFUNC when the
  * program has no DMI_thread.  DMI_ENOMEM when that process, or its system, allows no more threads.
+ * DMI_EEND when the program is ending (dmi_ext.h).
  */
 int32_t DMI_create(DMI_thread_t *thread_ptr, int32_t dmi_id, int64_t addr,
                    DMI_local_status_t *status);
@@ -284,7 +286,8 @@ int32_t DMI_self(DMI_thread_t *thread_ptr);
  * a DMI_wake came before, the call returns at once; one such wake is kept at most.  The call
  * returns only because of a DMI_wake, and each wake ends one call at most.  After it the thread
  * sees what the waking thread wrote before its DMI_wake.  DMI_ETHREAD in DMI_main and in threads
- * not made by DMI.
+ * not made by DMI.  DMI_EEND when the program is
+ * ending (dmi_ext.h), also while it sleeps.
  */
 int32_t DMI_suspend(void);
 
@@ -772,7 +775,8 @@ int32_t DMI_cond_destroy(int64_t addr);
  * in a loop.
  *
  * Errors: DMI_EHOLDER when the calling thread does not hold the mutex: nothing changes.  After
- * DMI_EADDR because the condition was unmapped, the thread holds the mutex.
+ * DMI_EADDR because the condition was unmapped, the thread holds the mutex.  DMI_EEND when the
+ * program is ending (dmi_ext.h): the thread holds the mutex.
  */
 int32_t DMI_cond_wait(int64_t cond_addr, int64_t mutex_addr);
 
@@ -864,6 +868,7 @@ int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr);
  *
  * Errors: DMI_EINVAL when `pnum` is not the one that the first thread of the round gave (this call
  * is not counted then, and the round goes on), is below 1, or *barrier_ptr was not initialised.
+ * DMI_EEND when the program is ending (dmi_ext.h): the round does not end.
  */
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum);
 
@@ -891,7 +896,7 @@ int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub
  *
  * Errors: DMI_EADDR when `addr` is in no mapping, or is unmapped meanwhile.  DMI_ERANGE when the
  * range is not in one page.  DMI_EINVAL for a size below 1 or a pointer of NULL.  DMI_ELOST when
- * the page was lost with a process.
+ * the page was lost with a process.  DMI_EEND when the program is ending (dmi_ext.h).
  */
 int32_t DMI_watch(int64_t addr, int64_t size, const void *in_ptr, void *out_ptr,
                   DMI_local_status_t *status);

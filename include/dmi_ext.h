@@ -163,7 +163,8 @@ void DMI_init(int argc, char **argv);
  *
  * Errors: DMI_EINVAL unless `status` is 0 to 255.  DMI_EEND when DMI_exit was called before.
  *
- * Threads: any, of any process that has not left.  (Not in the manual; chapter 3.)
+ * Threads: any, of any process; in one that was dismissed until its DMI_main has returned.  (Not in
+ * the manual; chapter 3.)
  */
 int32_t DMI_exit(int32_t status);
 
@@ -179,7 +180,8 @@ int32_t DMI_stopping(int32_t *flag_ptr);
  * one, and the rest tells of the calling process.  So a thread tells whoever handles notices that
  * something has happened.  When the call returns it is in the queue.
  *
- * Each is given to exactly one caller, those of one thread in their order.  It stays in the queue
+ * Each is given to exactly one caller (if that one is lost, another one may get it), those of one
+ * thread in their order.  It stays in the queue
  * when the calling process leaves or is lost; where the coordinator is lost, in a program that
  * survives that, it is queued again if the calling process still lives.
  *
@@ -211,7 +213,8 @@ int32_t DMI_block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin_ptr, int
  * with the same rules as a mutex; memory that was never written is a pool that has given out
  * nothing.  It takes a bit of global memory for each number, up to the highest that was given out.
  *
- * When a process is lost (and the program goes on) the numbers that it has stay given out.
+ * When a process is lost (and the program goes on) the numbers that it has stay given out.  Any
+ * threads may use a pool at the same time; the calls below say where none may.
  *
  * Errors: DMI_EADDR when `addr` is in no mapping.  DMI_ERANGE when the object is not in one page.
  * DMI_EINVAL when the bytes are not a pool.  DMI_ENOMEM when there is no memory.  DMI_ELOST when a
