@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "job_int.h"
 #include "version.h"
 
@@ -32,16 +33,10 @@ bool farm_job_has(const struct farm_job *job, const char *name) {
 char *farm_job_write(struct farm_job *job, const char *name, const char *bytes, size_t size) {
   int file = openat(job->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return farm_job_error(job, name);
-  while (size) {
-    ssize_t done = write(file, bytes, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) {
-      char *why = farm_job_error(job, name);
-      close(file);
-      return why;
-    }
-    bytes += done;
-    size -= (size_t)done;
+  if (!farm_write(file, bytes, (int64_t)size)) {
+    char *why = farm_job_error(job, name);
+    close(file);
+    return why;
   }
   return close(file) == 0 ? NULL : farm_job_error(job, name);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "job.h"
 #include "job_int.h"
 
@@ -115,8 +116,7 @@ static char *append_log(struct farm_job *job, const struct farm_job_end *ends, u
     free(dir);
     free(host);
   }
-  errno = ENOSPC; /* a write that is short does not set it */
-  if (fclose(lines) != 0 || write(job->log, text, size) != (ssize_t)size)
+  if (fclose(lines) != 0 || !farm_write(job->log, text, (int64_t)size))
     why = farm_job_error(job, FARM_LOG);
   free(text);
   return why;

@@ -11,6 +11,7 @@
 
 #include "alarm.h"
 #include "alloc.h"
+#include "file.h"
 #include "master_int.h"
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
@@ -82,26 +83,12 @@ static bool open_files(struct farm_master *master, struct farm_place *place) {
   return true;
 }
 
-/* All of `size` bytes. */
-static bool read_all(int file, char *bytes, int64_t size, int64_t offset) {
-  while (size > 0) {
-    ssize_t done = pread(file, bytes, (size_t)size, offset);
-    if (done < 0 && errno == EINTR) continue;
-    if (done == 0) errno = EIO; /* it has become shorter */
-    if (done <= 0) return false;
-    bytes += done;
-    size -= done;
-    offset += done;
-  }
-  return true;
-}
-
 static void take_short(struct farm_place *place) {
   struct farm_order *order = &place->order;
   if (order->size[0] + order->size[1] > FARM_SHORT) return;
-  if (!read_all(place->files[0], order->bytes, order->size[0], 0) ||
+  if (!farm_read(place->files[0], order->bytes, order->size[0], 0) ||
       (order->has_data &&
-       !read_all(place->files[1], order->bytes + order->size[0], order->size[1], 0)))
+       !farm_read(place->files[1], order->bytes + order->size[0], order->size[1], 0)))
     place->bad = farm_format("reading the task: %s", strerror(errno));
   close_files(place);
 }
@@ -181,7 +168,7 @@ static void hear_want(struct farm_master *master, struct farm_member *member, in
   order->file = report->file;
   order->offset = report->offset;
   order->part_size = size;
-  if (!place->bad && !read_all(place->files[report->file], bytes, size, report->offset))
+  if (!place->bad && !farm_read(place->files[report->file], bytes, size, report->offset))
     place->bad = farm_format("reading the task: %s", strerror(errno));
   if (!place->bad && farm_plan_state(master->plan, place->run.task) == FARM_TASK_FINISHED)
     place->bad = farm_strdup("stopped");
@@ -235,8 +222,7 @@ static void hear_sent(struct farm_master *master, struct farm_member *member, in
                        NULL)) {
     check_memory(master);
   } else {
-    errno = ENOSPC; /* a write that is short does not set it */
-    if (pwrite(place->out, bytes, (size_t)size, place->order.offset) != size) {
+    if (!farm_write(place->out, bytes, size)) { /* the parts come in their order */
       farm_master_fail(master, farm_job_error(&master->job, "what a task printed"));
     } else {
       place->order.offset += size;

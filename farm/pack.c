@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 
 struct entry {
   int64_t name_size, size;
@@ -82,19 +83,12 @@ char *farm_pack(const char *dir, char **bytes, int64_t *size) {
 static bool unpack_file(const char *dir, const char *name, int64_t name_size, const char *bytes,
                         const struct entry *entry) {
   char *path = farm_format("%s/%.*s", dir, (int)name_size, name);
-  int64_t left = entry->size;
   int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+  bool well = file >= 0 && farm_write(file, bytes, entry->size);
   free(path);
   if (file < 0) return false;
-  while (left > 0) {
-    ssize_t size = write(file, bytes, (size_t)left);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) break;
-    bytes += size;
-    left -= size;
-  }
   (void)fchmod(file, entry->mode | S_IRUSR | S_IWUSR);
-  return close(file) == 0 && left == 0;
+  return close(file) == 0 && well;
 }
 
 int farm_unpack(const char *dir, const char *bytes, int64_t size) {

@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "version.h"
 
 #define TAG "DMIFARM_RUN"
@@ -153,17 +154,6 @@ static void close_output(struct output *output) {
 
 /* ---- What tasks print ------------------------------------------------------------------------ */
 
-static bool store(int file, const char *bytes, size_t size) {
-  while (size) {
-    ssize_t done = write(file, bytes, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return false;
-    bytes += done;
-    size -= (size_t)done;
-  }
-  return true;
-}
-
 static void keep(struct runner *runner, uint32_t number, struct output *output, const char *bytes,
                  size_t size) {
   if (output->error) return;
@@ -173,11 +163,11 @@ static void keep(struct runner *runner, uint32_t number, struct output *output, 
     if (output->file < 0) {
       char *path = path_of(runner, number, output->name);
       output->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-      if (output->file < 0 || !store(output->file, output->bytes, output->size))
+      if (output->file < 0 || !farm_write(output->file, output->bytes, (int64_t)output->size))
         output->error = errno;
       free(path);
     }
-    if (!output->error && !store(output->file, bytes, size)) output->error = errno;
+    if (!output->error && !farm_write(output->file, bytes, (int64_t)size)) output->error = errno;
   }
   output->size += size;
 }

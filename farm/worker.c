@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "pack.h"
 #include "share.h"
 
@@ -78,17 +79,6 @@ static bool report_end(struct place *place, enum farm_how how, int status) {
 static const char *file_name(enum farm_file file) {
   static const char *const names[] = {"program", "cwd/data", "out", "err"};
   return names[file];
-}
-
-static bool write_all(int file, const char *bytes, int64_t size) {
-  while (size > 0) {
-    ssize_t done = write(file, bytes, (size_t)size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return false;
-    bytes += done;
-    size -= done;
-  }
-  return true;
 }
 
 static bool open_file(struct place *place, enum farm_file file) {
@@ -159,7 +149,7 @@ static bool on_start(struct place *place) {
        file++) {
     const int64_t size = order->size[file];
     if (!open_file(place, file)) return report_end(place, FARM_NOT_STORED, errno);
-    if (!write_all(place->file, bytes, size) || !close_file(place))
+    if (!farm_write(place->file, bytes, size) || !close_file(place))
       return report_end(place, FARM_NOT_STORED, errno);
     bytes += size;
   }
@@ -171,7 +161,7 @@ static bool on_part(struct place *place) {
   const struct farm_order *order = &place->order;
   char *bytes = farm_alloc((size_t)order->part_size);
   bool well = DMI_read(part_addr(place), order->part_size, bytes, DMI_GET_READ, NULL);
-  bool stored = well && write_all(place->file, bytes, order->part_size);
+  bool stored = well && farm_write(place->file, bytes, order->part_size);
   const int error = errno;
   free(bytes);
   if (!well) return false;
