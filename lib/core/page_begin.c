@@ -120,9 +120,18 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
   }
 }
 
+/* A leaver asks for no ownership, and for no copies (R8). */
+static void as_leaver(const struct dmi_core *core, struct dmi_req *req) {
+  if (!atomic_load(&core->heir)) return;
+  if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
+  if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
+  if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
+}
+
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out) {
   bool whole;
+  as_leaver(core, req);
   if (req->type == DMI_REQ_GET || req->type == DMI_REQ_READ) {
     begin_read(core, page, req, out);
     return;
@@ -136,9 +145,9 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     dmi_req_push(&dmi_page_busy(page)->waiters, req);
     return;
   }
-  /* A leaver, or a process without memory for the bytes, does not ask for ownership (R8, R12). */
+  /* Nor does a process without memory for the bytes ask for ownership (R12). */
   if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) &&
-      (atomic_load(&core->heir) || !dmi_reserve_get(core, page, false))) {
+      !dmi_reserve_get(core, page, false)) {
     req->type = req->type == DMI_REQ_EXCL ? DMI_REQ_PUT : DMI_REQ_ATOMIC;
   }
   switch (req->type) {
@@ -161,20 +170,6 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
   }
 }
 
-/* A leaver asks for no ownership, and for no copies (R8). */
-static void as_leaver(const struct dmi_core *core, struct dmi_req *req) {
-  if (!atomic_load(&core->heir)) return;
-  if (req->type == DMI_REQ_READ) req->type = DMI_REQ_GET;
-  if (req->type == DMI_REQ_EXCL) req->type = DMI_REQ_PUT;
-  if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
-}
-
-void dmi_own_again(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                   struct dmi_out *out) {
-  as_leaver(core, req);
-  dmi_own_begin(core, page, req, out);
-}
-
 void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out) {
   req->foreign = false;
@@ -185,7 +180,6 @@ void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req
     dmi_out_complete(out, req, DMI_EADDR);
     return;
   }
-  as_leaver(core, req);
   dmi_own_begin(core, page, req, out);
   dmi_page_rest(core, page);
 }

@@ -31,7 +31,7 @@ void dmi_waiters_look(struct dmi_core *core, struct dmi_page *page, struct dmi_o
     if (dmi_fetch_is(req->fetch, page->busy->fetch)) {
       dmi_req_push(&page->busy->waiters, req);
     } else {
-      dmi_own_again(core, page, req, out);
+      dmi_own_begin(core, page, req, out);
     }
   }
 }

@@ -240,7 +240,7 @@ static void resume_busy(struct dmi_core *core, struct dmi_page *page, bool promo
   resume_waits(core, page, promoted, out);
   if (page->role == DMI_ROLE_PENDING) dmi_own_send(core, page, false, out);
   while ((req = dmi_req_pop(&all)))
-    dmi_own_again(core, page, req, out);
+    dmi_own_begin(core, page, req, out);
   dmi_queue_run(core, page, out);
 }
 

@@ -46,11 +46,8 @@ void dmi_set_stale(struct dmi_core *core, struct dmi_page *page, bool stale);
 bool dmi_is_read(const struct dmi_req *req);
 /* True if the own copy must not be read while this own operation is in flight. */
 bool dmi_counts_in_puts(const struct dmi_req *req);
-/* Begins an own operation (R2, R3). Its mode is decided already. */
+/* Begins an own operation (R2, R3), perhaps again: one that has waited. */
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
-                   struct dmi_out *out);
-/* The same, of one that has waited: this process may leave since. */
-void dmi_own_again(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out);
 /* Serves an own read from the page's bytes (frame, NULL: zeros). It needs no ranges: the parts
  * say what goes where. */
