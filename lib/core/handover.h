@@ -68,6 +68,15 @@ struct dmi_handover_env {
   void (*step_end)(void *arg, struct dmi_page *page, struct dmi_out *out);
 };
 
+/* Loops: over all mappings; over all records of a mapping, locked: the body must end with `unlock`
+ * or `step_end` of the page. */
+#define DMI_EACH_MAP(env, map)                        \
+  for ((map) = (env)->next_map((env)->arg, 0); (map); \
+       (map) = (env)->next_map((env)->arg, (map)->base))
+#define DMI_EACH_RECORD(env, map, page)                           \
+  for ((page) = (env)->next_record((env)->arg, (map), 0); (page); \
+       (page) = (env)->next_record((env)->arg, (map), (page)->index + 1))
+
 /* Deliberate faults, one rule switched off each: base/mutation.h. */
 enum dmi_handover_break {
   DMI_HBREAK_NOTHING,

@@ -48,13 +48,8 @@ struct dmi_handover {
 
 #define ENV(h, what, ...) (h)->env->what((h)->env->arg, __VA_ARGS__)
 
-/* Loops: over all mappings; over all records of a mapping, locked: the body must end with ENV(h,
- * unlock, page) or ENV(h, step_end, page, &out). */
-#define EACH_MAP(h, map) \
-  for ((map) = ENV((h), next_map, 0); (map); (map) = ENV((h), next_map, (map)->base))
-#define EACH_RECORD(h, map, page)                        \
-  for ((page) = ENV((h), next_record, (map), 0); (page); \
-       (page) = ENV((h), next_record, (map), (page)->index + 1))
+#define EACH_MAP(h, map) DMI_EACH_MAP((h)->env, map)
+#define EACH_RECORD(h, map, page) DMI_EACH_RECORD((h)->env, map, page)
 
 /* A message about this mapping; its other fields are zero. */
 struct dmi_msg dmi_handover_about(const struct dmi_handover *h, uint64_t base,

@@ -136,10 +136,8 @@ static void stop(struct dmi_node *node, uint32_t status) {
   struct dmi_map *map;
   struct dmi_page *page;
   atomic_store(&node->core->stopping, status + 1);
-  for (map = records->next_map(records->arg, 0); map;
-       map = records->next_map(records->arg, map->base)) {
-    for (page = records->next_record(records->arg, map, 0); page;
-         page = records->next_record(records->arg, map, page->index + 1)) {
+  DMI_EACH_MAP(records, map) {
+    DMI_EACH_RECORD(records, map, page) {
       struct dmi_out out;
       dmi_out_init(&out);
       dmi_page_wait_stop(node->core, page, &out);

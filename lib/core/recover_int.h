@@ -106,11 +106,8 @@ struct dmi_recover {
 };
 
 #define ENV(r, what, ...) (r)->env->what((r)->env->arg, __VA_ARGS__)
-#define EACH_MAP(r, map) \
-  for ((map) = ENV((r), next_map, 0); (map); (map) = ENV((r), next_map, (map)->base))
-#define EACH_RECORD(r, map, page)                        \
-  for ((page) = ENV((r), next_record, (map), 0); (page); \
-       (page) = ENV((r), next_record, (map), (page)->index + 1))
+#define EACH_MAP(r, map) DMI_EACH_MAP((r)->env, map)
+#define EACH_RECORD(r, map, page) DMI_EACH_RECORD((r)->env, map, page)
 
 /* For what dmi_core's functions use. */
 static inline void dmi_recover_lock(const struct dmi_recover *r) {
