@@ -61,13 +61,6 @@ static void give_up_role(struct dmi_member *m, uint32_t coordinator) {
   m->coord = NULL;
 }
 
-/* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
- * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
- * so all agree. */
-static void note_uids(struct dmi_member *m) {
-  m->next_uid += UIDS_AHEAD;
-}
-
 static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr none = {{0}, 0};
   const struct dmi_peer *maker = dmi_member_find(m, view->coordinator);
@@ -76,7 +69,10 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   uint32_t coordinator = view->coordinator;
   if (crash) m->crash = m->last_crash = view->number;
   dmi_view_take(m, view, &by);
-  if (crash) note_uids(m);
+  /* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
+   * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
+   * so all agree. */
+  if (crash) m->next_uid += UIDS_AHEAD;
   if (crash && m->coord && coordinator != m->uid) give_up_role(m, coordinator);
 }
 

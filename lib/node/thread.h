@@ -41,7 +41,8 @@ void dmi_thread_wake(struct dmi_process *process, dmi_uid_t uid, uint64_t number
  * thread.  DMI_EEND: the program is ending. */
 int32_t dmi_thread_suspend(void);
 
-/* DMI_exit was called: threads that sleep, or come to, get DMI_EEND.  The daemon. */
+/* core.stopping was set: threads that sleep get DMI_EEND, like those that come to it.  The daemon.
+ */
 void dmi_threads_end_waits(struct dmi_threads *threads);
 
 /* Handles a message of class THREAD.  False: a correct peer does not send it. */

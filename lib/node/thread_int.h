@@ -53,7 +53,6 @@ struct dmi_threads {
   uint32_t running;
   /* number of threads at each place in dmi_machine.order; NULL until one is bound */
   uint32_t *bound;
-  _Atomic bool ending; /* DMI_exit was called: nobody sleeps any more */
   bool main_runs;
   bool open;        /* welcomed */
   bool stopped;     /* this process leaves: no new threads */

@@ -21,7 +21,7 @@ int32_t dmi_thread_suspend(void) {
   if (!thread) return DMI_ETHREAD;
   for (;;) {
     uint32_t was = WAKE_KEPT;
-    if (atomic_load(&thread->process->threads->ending)) return DMI_EEND;
+    if (atomic_load(&thread->process->access.core.stopping)) return DMI_EEND;
     if (atomic_compare_exchange_strong(&thread->wake, &was, WAKE_NONE)) return DMI_OK;
     dmi_futex_wait(&thread->wake, WAKE_NONE);
   }
@@ -29,11 +29,10 @@ int32_t dmi_thread_suspend(void) {
 
 void dmi_threads_end_waits(struct dmi_threads *threads) {
   struct dmi_thread *thread, *next;
-  atomic_store(&threads->ending, true);
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_ITER(hh, threads->all, thread, next) {
     uint32_t was = WAKE_NONE;
-    /* One that is about to sleep has looked at `ending` too early: the word says it. */
+    /* One that is about to sleep has looked at `stopping` too early: the word says it. */
     if (atomic_compare_exchange_strong(&thread->wake, &was, WAKE_END))
       dmi_futex_wake(&thread->wake, 1);
   }
