@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "alloc.h"
+#include "clock.h"
 
 struct farm_alarm {
   void (*ring)(void);
@@ -18,12 +19,6 @@ struct farm_alarm {
   farm_ms_t due;
   bool over;
 };
-
-farm_ms_t farm_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (farm_ms_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void *body(void *arg) {
   struct farm_alarm *alarm = arg;

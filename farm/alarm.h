@@ -14,7 +14,4 @@ struct farm_alarm *farm_alarm_new(void (*ring)(void));
 void farm_alarm_set(struct farm_alarm *alarm, farm_ms_t due);
 void farm_alarm_free(struct farm_alarm *alarm);
 
-/* Of a clock that nobody sets. */
-farm_ms_t farm_now(void);
-
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void *checked(void *memory) {
   if (memory) return memory;
@@ -42,16 +41,4 @@ void *farm_room(void *buffer, size_t need, size_t *capacity) {
   if (need <= *capacity) return buffer;
   *capacity = need < 2 * *capacity ? 2 * *capacity : need;
   return checked(realloc(buffer, *capacity));
-}
-
-void farm_clean_environment(void) {
-  for (char **at = environ; *at;) {
-    char *name = strndup(*at, strcspn(*at, "="));
-    if (name && strncmp(name, "DMI_", 4) == 0 && unsetenv(name) == 0) {
-      at = environ;
-    } else {
-      at++;
-    }
-    free(name);
-  }
 }

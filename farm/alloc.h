@@ -17,7 +17,4 @@ void *farm_grow(void *array, size_t num, uint32_t *capacity, size_t size);
 /* The same for one item that holds `need` bytes, as a buffer does. */
 void *farm_room(void *buffer, size_t need, size_t *capacity);
 
-/* Takes what dmirun has put into the environment out of it, for programs that this one runs. */
-void farm_clean_environment(void);
-
 #endif

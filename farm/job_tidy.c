@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "environment.h"
 #include "job.h"
 #include "job_int.h"
 #include "timeline.h"

@@ -12,10 +12,6 @@
 #include "alloc.h"
 #include "job.h"
 
-bool farm_launched(void) {
-  return getenv("DMI_PARENT_PID") || getenv("DMI_LISTEN_PORT");
-}
-
 static char *this_program(void) {
   char *path = farm_alloc(4096);
   if (readlink("/proc/self/exe", path, 4095) > 0) return path;

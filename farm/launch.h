@@ -4,12 +4,8 @@
 #ifndef FARM_LAUNCH_H
 #define FARM_LAUNCH_H
 
-#include <stdbool.h>
-
 #include "options.h"
 
-/* True: dmirun has started this process. */
-bool farm_launched(void);
 /* Becomes dmirun, which runs this command again.  Returns only if that fails: a message in new
  * memory. */
 char *farm_launch(const struct farm_options *options, int argc, char **argv);

@@ -1,7 +1,8 @@
 # farm/local.mk - dmifarm, a program of DMI's own: see docs/dmifarm.md.
 
 noinst_LIBRARIES += farm/libfarm.a
-farm_libfarm_a_SOURCES = farm/alarm.c farm/alarm.h farm/alloc.c farm/alloc.h farm/file.c farm/file.h farm/job.c \
+farm_libfarm_a_SOURCES = farm/alarm.c farm/alarm.h farm/alloc.c farm/alloc.h farm/clock.c farm/clock.h \
+	farm/environment.c farm/environment.h farm/file.c farm/file.h farm/job.c \
 	farm/job.h farm/job_int.h farm/job_log.c farm/job_store.c farm/job_tidy.c farm/pack.c farm/pack.h farm/plan.c \
 	farm/plan.h farm/progress.c farm/progress.h farm/runner.c farm/runner.h farm/runner_start.c \
 	farm/store.c farm/store.h farm/timeline.c farm/timeline.h farm/version.c farm/version.h

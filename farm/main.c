@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "environment.h"
 #include "launch.h"
 #include "make.h"
 #include "master.h"

@@ -7,6 +7,7 @@
  */
 #include "make.h"
 
+#include <dmi_ext.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -44,9 +45,9 @@ static void print_command(FILE *file, const char *command, int64_t begin, int64_
   fputc('\n', file);
 }
 
-static char *make_task(const char *job, int64_t number, const char *command, int64_t begin,
+static char *make_task(const char *job, int32_t number, const char *command, int64_t begin,
                        int64_t end) {
-  char *path = farm_format("%s/tasks/task.%" PRId64, job, number), *why = NULL;
+  char *path = farm_format("%s/tasks/task.%" PRId32, job, number), *why = NULL;
   FILE *file = fopen(path, "wx");
   if (!file) {
     why = farm_format("%s: %s%s", path, strerror(errno),
@@ -59,14 +60,13 @@ static char *make_task(const char *job, int64_t number, const char *command, int
   return why;
 }
 
-/* Parts of sizes that differ by one at most. */
-static char *split(const char *job, const char *command, int64_t num, int64_t tasks) {
+static char *split(const char *job, const char *command, int64_t num, int32_t tasks) {
   char *dir = farm_format("%s/tasks", job), *why = make_dir(job);
   if (!why) why = make_dir(dir);
-  for (int64_t i = 0; i < tasks && !why; i++) {
-    const int64_t size = num / tasks, rest = num % tasks;
-    const int64_t begin = i * size + (i < rest ? i : rest);
-    why = make_task(job, i, command, begin, begin + size + (i < rest));
+  for (int32_t i = 0; i < tasks && !why; i++) {
+    int64_t begin = 0, end = 0;
+    (void)DMI_block(num, i, tasks, &begin, &end);
+    why = make_task(job, i, command, begin, end);
   }
   free(dir);
   return why;
@@ -89,8 +89,10 @@ int farm_make(int argc, char **argv) {
   if (tasks > num)
     return fail(
         farm_format("make: %" PRId64 " tasks cannot share %" PRId64 " numbers", tasks, num));
+  if (tasks > INT32_MAX)
+    return fail(farm_format("make: at most %" PRId32 " tasks can be made", INT32_MAX));
   if (!strstr(argv[3], "{begin}") || !strstr(argv[3], "{end}"))
     return fail(farm_strdup("make: the command must contain {begin} and {end}"));
-  why = split(argv[1], argv[3], num, tasks);
+  why = split(argv[1], argv[3], num, (int32_t)tasks);
   return why ? fail(why) : EXIT_SUCCESS;
 }

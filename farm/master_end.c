@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alarm.h"
 #include "alloc.h"
+#include "clock.h"
 #include "master_int.h"
 
 void farm_master_fail(struct farm_master *master, char *why) {

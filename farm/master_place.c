@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "alarm.h"
 #include "alloc.h"
+#include "clock.h"
 #include "file.h"
 #include "master_int.h"
 
@@ -93,12 +92,6 @@ static void take_short(struct farm_place *place) {
   close_files(place);
 }
 
-static int64_t date_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void start(struct farm_master *master, struct farm_member *member, int32_t number,
                   const struct farm_run *run) {
   struct farm_place *place = &member->places[number];
@@ -106,7 +99,7 @@ static void start(struct farm_master *master, struct farm_member *member, int32_
   char *why = farm_job_begin(&master->job, run->task, run->version, member->host);
   place->run = *run;
   place->begin = farm_now();
-  place->begin_date = date_ms();
+  place->begin_date = farm_date();
   place->state = FARM_PLACE_RUNS;
   if (why) {
     farm_master_fail(master, why);
@@ -118,6 +111,7 @@ static void start(struct farm_master *master, struct farm_member *member, int32_
   memcpy(order->name, master->job.tasks[run->task].name, strlen(master->job.tasks[run->task].name));
   if (open_files(master, place)) take_short(place);
   if (place->bad) {
+    close_files(place);
     place->told = (struct farm_told){.how = FARM_NOT_RUN};
     farm_place_ended(master, member, number);
   } else {

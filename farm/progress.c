@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "alarm.h"
 #include "alloc.h"
+#include "clock.h"
 
 #define TERMINAL_MS 200
 #define LOG_MS 10000

@@ -34,6 +34,8 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "clock.h"
+#include "environment.h"
 #include "file.h"
 #include "version.h"
 
@@ -72,12 +74,6 @@ struct runner {
   uint64_t tags;
   bool over; /* the worker has ended */
 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static char *path_of(const struct runner *runner, uint32_t place, const char *name) {
   return farm_format("%s/%" PRIu32 "/%s", runner->dir, place, name);
@@ -201,7 +197,7 @@ static void fill_told(struct farm_told *told, const struct place *place, uint32_
   *told = (struct farm_told){.place = number,
                              .how = place->how,
                              .status = place->status,
-                             .ms = (uint64_t)(now_ms() - place->begin),
+                             .ms = (uint64_t)(farm_uptime() - place->begin),
                              .out_size = place->output[0].size,
                              .err_size = place->output[1].size};
   memcpy(told->out, place->output[0].bytes, FARM_INLINE);
@@ -236,7 +232,7 @@ static void free_place(struct runner *runner, uint32_t number) {
 static void start(struct runner *runner, const struct farm_ask *ask) {
   struct place *place = place_at(runner, ask->place);
   int theirs[2];
-  *place = (struct place){.state = RUNS, .tag = ++runner->tags, .begin = now_ms()};
+  *place = (struct place){.state = RUNS, .tag = ++runner->tags, .begin = farm_uptime()};
   if (ask->timeout_ms) place->due = place->begin + (int64_t)ask->timeout_ms;
   place->group = open_outputs(place, theirs) ? fork() : -1;
   if (place->group == 0) run_task(runner, ask, place, theirs);
@@ -256,7 +252,7 @@ static void ask_to_end(struct place *place, enum farm_how how) {
   if (place->state != RUNS) return;
   place->state = ASKED;
   place->how = how;
-  place->due = now_ms() + FARM_GRACE_MS;
+  place->due = farm_uptime() + FARM_GRACE_MS;
   kill(-place->group, SIGTERM);
   kill(-place->group, SIGCONT);
 }
@@ -359,7 +355,7 @@ static void hear(struct runner *runner) {
 
 /* What is due; returns how long nothing will be, in ms; -1: nothing is. */
 static int look_at_time(struct runner *runner) {
-  int64_t now = now_ms(), next = -1;
+  int64_t now = farm_uptime(), next = -1;
   for (uint32_t i = 0; i < runner->place_num; i++) {
     struct place *place = &runner->places[i];
     bool full = place->output[0].error || place->output[1].error;
