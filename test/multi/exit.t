@@ -10,15 +10,9 @@ use DMITest;
 my $t = DMITest->new(timeout => 120, wait => 40);
 my $program = $t->compile('test/multi/exit_dmi.c');
 
-# Joins one after the other, so that they are asked for in this order.
 sub begin {
   my ($what, $num, @opts) = @_;
-  my @all = $t->start($program, args => [$what, $num], name => "$what 1", opts => \@opts);
-  for my $i (2 .. $num) {
-    push @all, $t->start($program, join => $all[0], name => "$what $i", opts => \@opts);
-    $all[-1]->expect_event('joined');
-  }
-  return @all;
+  return $t->start_in_order($program, $num, args => [$what, $num], name => $what, opts => \@opts);
 }
 
 sub end_well {

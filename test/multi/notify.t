@@ -12,12 +12,7 @@ my $program = $t->compile('test/multi/notify_dmi.c');
 
 sub begin {
   my ($num, $args, @opts) = @_;
-  my @all = $t->start($program, args => [$num, @$args], opts => \@opts);
-  for (2 .. $num) {
-    push @all, $t->start($program, join => $all[0], opts => \@opts);
-    $all[-1]->expect_event('joined');
-  }
-  return @all;
+  return $t->start_in_order($program, $num, args => [$num, @$args], opts => \@opts);
 }
 
 {

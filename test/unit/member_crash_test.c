@@ -149,11 +149,23 @@ static void agree(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator,
   dmi_slice_drop(&slice);
 }
 
-static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, dmi_uid_t lost) {
-  agree(m, number, coordinator, &lost, 1);
+static void crash_all(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator,
+                      const dmi_uid_t *lost, uint32_t num) {
+  agree(m, number, coordinator, lost, num);
   dmi_mout_clear(&out);
   dmi_member_viewed(m, &out);
   dmi_member_check(m);
+}
+
+static void crash(struct dmi_member *m, uint64_t number, dmi_uid_t coordinator, dmi_uid_t lost) {
+  crash_all(m, number, coordinator, &lost, 1);
+}
+
+/* The error of the call that has ended. */
+static int result(void) {
+  const struct dmi_mact *act = find_action(&out, DMI_MACT_RESULT);
+  assert_non_null(act);
+  return act->error;
 }
 
 /* An ordinary view of coordinator 1: one joins (0: nobody), and one has left. */
@@ -703,9 +715,7 @@ static void test_forgotten_and_learnt_again(void **state) {
   assert_true(give(m, 3, DMI_CTL_MUNMAP, 6, &body));
   assert_non_null(sent(4, DMI_CTL_FORGET));
   assert_true(give_number(m, 3, DMI_CTL_FORGOT, base));
-  agree(m, 11, 2, NULL, 0);
-  dmi_mout_clear(&out);
-  dmi_member_viewed(m, &out);
+  crash_all(m, 11, 2, NULL, 0);
   assert_int_equal(base, three.forgotten);
   give_state_of(m, 3, 11, &three);
   give_state_of(m, 4, 11, &four);
@@ -886,12 +896,9 @@ static void test_goodbye_and_a_loss(void **state) {
   const dmi_uid_t lost[] = {1, 3};
   struct dmi_member *m = dismissed();
   (void)state;
-  agree(m, 11, 4, lost, 2);
-  dmi_mout_clear(&out);
-  dmi_member_viewed(m, &out);
+  crash_all(m, 11, 4, lost, 2);
   assert_null(sent(4, DMI_CTL_GOODBYE));
-  assert_non_null(find_action(&out, DMI_MACT_RESULT));
-  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  assert_int_equal(result(), DMI_OK);
   dmi_member_check(m);
   end(m);
   m = dismissed();
@@ -899,7 +906,7 @@ static void test_goodbye_and_a_loss(void **state) {
   assert_non_null(sent(4, DMI_CTL_GOODBYE));
   m->unheard = false; /* RECOVER has come */
   answer(m, 4, 5, DMI_EMEMBER);
-  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_OK);
+  assert_int_equal(result(), DMI_OK);
   end(m);
 }
 
@@ -949,12 +956,9 @@ static void test_welcome_and_a_loss(void **state) {
   struct dmi_member *m = member(2);
   (void)state;
   dmi_member_welcome(m, 5, peer_of(3).dmi_id, &out);
-  agree(m, 10, 4, lost, 2);
-  dmi_mout_clear(&out);
-  dmi_member_viewed(m, &out);
+  crash_all(m, 10, 4, lost, 2);
   assert_null(sent(4, DMI_CTL_WELCOME));
-  assert_non_null(find_action(&out, DMI_MACT_RESULT));
-  assert_int_equal(find_action(&out, DMI_MACT_RESULT)->error, DMI_EMEMBER);
+  assert_int_equal(result(), DMI_EMEMBER);
   end(m);
 }
 

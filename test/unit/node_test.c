@@ -230,6 +230,19 @@ static const char *unmapped(struct world *w, enum dmi_node_break broken) {
   return NULL;
 }
 
+/* All survive losses; the third one has a mapping, which the second one knows, too. */
+static const char *with_mapping(struct world *w, enum dmi_node_break broken, uint64_t *base) {
+  struct proc *other = &w->proc[1];
+  const char *bad = NULL;
+  w->survive = true;
+  for (uint32_t i = 0; !bad && i < NODES; i++)
+    bad = join(w, i, 16, broken);
+  if (!bad) bad = fill(&w->proc[2], base);
+  if (bad) return bad;
+  BAD(!world_call(other, DMI_CTL_LOOKUP, *base, 0) || other->error, "does not find the mapping");
+  return NULL;
+}
+
 /* A process with a mapping is lost.  Another one has a copy of one of its pages, and waits for a
  * write of another one. */
 static const char *lost(struct world *w, enum dmi_node_break broken) {
@@ -248,14 +261,8 @@ static const char *lost(struct world *w, enum dmi_node_break broken) {
   struct dmi_msg take = {.type = DMI_MSG_TAKE};
   struct dmi_tail entry = {0};
   uint64_t base;
-  const char *bad;
-  w->survive = true;
-  bad = join(w, 0, 16, broken);
-  if (!bad) bad = join(w, 1, 16, broken);
-  if (!bad) bad = join(w, 2, 16, broken);
-  if (!bad) bad = fill(p, &base);
+  const char *bad = with_mapping(w, broken, &base);
   if (bad) return bad;
-  BAD(!world_call(other, DMI_CTL_LOOKUP, base, 0) || other->error, "does not find the mapping");
   BAD(!begin(other, base, 2, &get), "does not begin to read");
   world_run(w);
   BAD(other->req || copy[5] != p->uid, "does not read");
@@ -287,15 +294,10 @@ static const char *lost(struct world *w, enum dmi_node_break broken) {
 /* The heir has never used the mapping of a lost process, and another one has, but has nothing of
  * it: its pages are not taken for untouched. */
 static const char *lost_unknown(struct world *w, enum dmi_node_break broken) {
-  struct proc *first = &w->proc[0], *other = &w->proc[1], *p = &w->proc[2];
-  const char *bad = NULL;
+  struct proc *first = &w->proc[0], *other = &w->proc[1];
   uint64_t base;
-  w->survive = true;
-  for (uint32_t i = 0; !bad && i < NODES; i++)
-    bad = join(w, i, 16, broken);
-  if (!bad) bad = fill(p, &base);
+  const char *bad = with_mapping(w, broken, &base);
   if (bad) return bad;
-  BAD(!world_call(other, DMI_CTL_LOOKUP, base, 0) || other->error, "does not find the mapping");
   world_kill(w, 2);
   world_run(w);
   BAD(!first->resumed || !other->resumed, "does not resume");
@@ -308,18 +310,13 @@ static const char *lost_unknown(struct world *w, enum dmi_node_break broken) {
  * reports it, wherever the home is by then. */
 static const char *again_at(struct world *w, enum dmi_node_break broken, uint32_t steps,
                             bool *over) {
-  struct proc *other = &w->proc[1], *p = &w->proc[2];
+  struct proc *other = &w->proc[1];
   unsigned char bytes[SIZE] = {0};
   struct dmi_req put = {.type = DMI_REQ_EXCL, .len = SIZE, .origin = 2, .op = {8}};
-  const char *bad = NULL;
   struct dmi_page *page;
   uint64_t base;
-  w->survive = true;
-  for (uint32_t i = 0; !bad && i < NODES; i++)
-    bad = join(w, i, 16, broken);
-  if (!bad) bad = fill(p, &base);
+  const char *bad = with_mapping(w, broken, &base);
   if (bad) return bad;
-  BAD(!world_call(other, DMI_CTL_LOOKUP, base, 0) || other->error, "does not find it");
   bytes[5] = (unsigned char)other->uid;
   put.src = dmi_slice_copy(bytes, SIZE);
   (void)begin(other, base, 2, &put);

@@ -63,19 +63,23 @@ static const struct dmi_handover_env records = {.find = find,
                                                 .arrived = arrived};
 static const struct dmi_recover_env ops = {.next_op = next_op};
 
-static struct dmi_recover *make(struct dmi_core *core) {
-  memset(core, 0, sizeof(*core));
-  core->self = 2;
+static struct dmi_core core;
+static struct dmi_out out;
+
+static struct dmi_recover *make(void) {
+  memset(&core, 0, sizeof(core));
+  core.self = 2;
+  dmi_out_init(&out);
   memset(&map, 0, sizeof(map));
   map.base = 4096;
   map.page_size = map.page_num = 1;
   atomic_init(&map.home, 2);
-  return dmi_recover_new(core, &records, &ops);
+  return dmi_recover_new(&core, &records, &ops);
 }
 
 /* ---- What happens ---------------------------------------------------------------------------- */
 
-static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost, struct dmi_out *out) {
+static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost) {
   static const dmi_uid_t member[] = {1, 2, 3};
   const struct dmi_homeless removed = {lost, 2};
   const struct dmi_recover_view view = {.number = number,
@@ -84,11 +88,11 @@ static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost, struct 
                                         .member = member,
                                         .removed_num = 1,
                                         .removed = &removed};
-  dmi_recover_begin(r, &view, out);
+  dmi_recover_begin(r, &view, &out);
 }
 
 static void give(struct dmi_recover *r, dmi_uid_t from, enum dmi_msg_type type, uint64_t number,
-                 uint16_t round, struct dmi_out *out) {
+                 uint16_t round) {
   struct dmi_msg msg = {.type = (uint8_t)type};
   if (type == DMI_MSG_TELLERS) {
     msg.round.number = number;
@@ -96,104 +100,92 @@ static void give(struct dmi_recover *r, dmi_uid_t from, enum dmi_msg_type type, 
   } else {
     msg.recover.number = number;
   }
-  assert_true(dmi_recover_message(r, from, &msg, out));
+  assert_true(dmi_recover_message(r, from, &msg, &out));
 }
 
 /* Takes actions until one of this kind. */
-static struct dmi_act next(struct dmi_out *out, enum dmi_act_type type) {
+static struct dmi_act next(enum dmi_act_type type) {
   struct dmi_act act;
   do {
-    assert_true(dmi_out_take(out, &act));
+    assert_true(dmi_out_take(&out, &act));
     dmi_slice_drop(&act.msg.list);
   } while (act.type != type);
   return act;
 }
 
-static void begun(struct dmi_recover *r, uint64_t number, struct dmi_out *out) {
-  struct dmi_act act = next(out, DMI_ACT_BEGUN);
+static void begun(struct dmi_recover *r, uint64_t number) {
+  struct dmi_act act = next(DMI_ACT_BEGUN);
   assert_int_equal(act.number, number);
-  dmi_recover_begun(r, act.number, out);
+  dmi_recover_begun(r, act.number, &out);
 }
 
-static void end(struct dmi_recover *r, struct dmi_out *out) {
+static void end(struct dmi_recover *r) {
   struct dmi_act act;
-  while (dmi_out_take(out, &act))
+  while (dmi_out_take(&out, &act))
     dmi_slice_drop(&act.msg.list);
-  dmi_out_free(out);
+  dmi_out_free(&out);
   dmi_recover_free(r);
 }
 
 /* What waited for the home of a lost process came before the CUT of its sender. */
 static void test_deferred(void **state) {
-  struct dmi_core core;
-  struct dmi_recover *r = make(&core);
-  struct dmi_out out;
+  struct dmi_recover *r = make();
   (void)state;
-  dmi_out_init(&out);
   atomic_store(&map.arriving, 4);
-  give(r, 3, DMI_MSG_CHANNEL_CUT, 7, 0, &out);
-  view(r, 7, 4, &out);
-  (void)next(&out, DMI_ACT_REPLAY);
+  give(r, 3, DMI_MSG_CHANNEL_CUT, 7, 0);
+  view(r, 7, 4);
+  (void)next(DMI_ACT_REPLAY);
   assert_false(dmi_recover_is_cut(r, 3));
-  begun(r, 7, &out);
+  begun(r, 7);
   assert_true(dmi_recover_is_cut(r, 3));
-  end(r, &out);
+  end(r);
 }
 
 /* The same of what was held until the end of a recovery that others have resumed: this process
  * hears of its end by RECOVER of the next one. */
 static void test_held_in_doubt(void **state) {
-  struct dmi_core core;
-  struct dmi_recover *r = make(&core);
-  struct dmi_out out;
+  struct dmi_recover *r = make();
   (void)state;
-  dmi_out_init(&out);
-  view(r, 7, 4, &out);
-  begun(r, 7, &out);
+  view(r, 7, 4);
+  begun(r, 7);
   for (uint16_t round = 0; round < DMI_ROUNDS_NUM; round++)
-    give(r, 1, DMI_MSG_TELLERS, 7, round, &out);
-  (void)next(&out, DMI_ACT_READY);
+    give(r, 1, DMI_MSG_TELLERS, 7, round);
+  (void)next(DMI_ACT_READY);
   dmi_recover_freeze(r);
   assert_true(dmi_recover_is_cut(r, 3)); /* all is held */
-  give(r, 3, DMI_MSG_CHANNEL_CUT, 8, 0, &out);
+  give(r, 3, DMI_MSG_CHANNEL_CUT, 8, 0);
   dmi_recover_carry(r, 7, &out);
-  view(r, 8, 5, &out);
-  (void)next(&out, DMI_ACT_RESUMED);
+  view(r, 8, 5);
+  (void)next(DMI_ACT_RESUMED);
   assert_true(atomic_load(&core.frozen));
   assert_false(dmi_recover_is_cut(r, 3));
-  begun(r, 8, &out);
+  begun(r, 8);
   assert_true(dmi_recover_is_cut(r, 3));
-  end(r, &out);
+  end(r);
 }
 
 /* A loss that comes before it has begun: CUT is of the one before. */
 static void test_begun_late(void **state) {
-  struct dmi_core core;
-  struct dmi_recover *r = make(&core);
-  struct dmi_out out;
+  struct dmi_recover *r = make();
   (void)state;
-  dmi_out_init(&out);
-  give(r, 3, DMI_MSG_CHANNEL_CUT, 7, 0, &out);
-  view(r, 7, 4, &out);
+  give(r, 3, DMI_MSG_CHANNEL_CUT, 7, 0);
+  view(r, 7, 4);
   dmi_recover_freeze(r);
-  view(r, 8, 5, &out);
-  begun(r, 7, &out);
-  begun(r, 8, &out);
+  view(r, 8, 5);
+  begun(r, 7);
+  begun(r, 8);
   assert_false(dmi_recover_is_cut(r, 3));
-  end(r, &out);
+  end(r);
 }
 
 /* REPORT about a mapping that is not known here: this process is the heir of its home; or it was
  * the home, has forgotten the mapping, and others have that still to do. */
 static void test_report_of_unknown(void **state) {
   struct dmi_msg msg = {.type = DMI_MSG_REPORT, .map = 8192};
-  struct dmi_core core;
-  struct dmi_recover *r = make(&core);
-  struct dmi_out out;
+  struct dmi_recover *r = make();
   (void)state;
-  dmi_out_init(&out);
-  view(r, 7, 4, &out);
-  begun(r, 7, &out);
+  view(r, 7, 4);
+  begun(r, 7);
   msg.report = (struct dmi_msg_report){.number = 7, .page_size = 8, .page_num = 1};
   entered = 0;
   assert_true(dmi_recover_message(r, 3, &msg, &out));
@@ -201,7 +193,7 @@ static void test_report_of_unknown(void **state) {
   msg.flags = DMI_F_LOST;
   assert_true(dmi_recover_message(r, 3, &msg, &out));
   assert_int_equal(entered, 1);
-  end(r, &out);
+  end(r);
 }
 
 int main(void) {

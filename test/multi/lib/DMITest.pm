@@ -184,6 +184,20 @@ sub start {
   return $self->spawn(\@command, %opt);
 }
 
+# Processes of a program, $num of them, which ask to join one after the other.  Options as for start; `name` is
+# put before their numbers.
+sub start_in_order {
+  my ($self, $program, $num, %opt) = @_;
+  my $name = delete $opt{name};
+  my @all;
+  for my $number (1 .. $num) {
+    my @name = defined $name ? (name => "$name $number") : ();
+    push @all, $self->start($program, %opt, @name, @all ? (join => $all[0]) : ());
+    $all[-1]->expect_event('joined') if $number > 1;
+  }
+  return @all;
+}
+
 # Three processes of a program that says `leave now`, so that the third is asked to leave, and then
 # `join now`, so that a fourth joins.  Options as for start; `name` comes before `first` to `fourth`.
 # Returns the four.
