@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "environment.h"
 #include "job.h"
 
 static char *this_program(void) {
@@ -74,6 +75,6 @@ char *farm_launch(const struct farm_options *options, int argc, char **argv) {
   args[num++] = this_program();
   for (int i = 1; i < argc; i++)
     args[num++] = argv[i];
-  execvp(dmirun, args);
+  if (farm_set_master()) execvp(dmirun, args);
   return farm_format("%s: %s", dmirun, strerror(errno));
 }

@@ -87,8 +87,9 @@ int main(int argc, char **argv) {
     fputs(usage, stdout);
     return EXIT_SUCCESS;
   }
+  if (strcmp(command, "run") == 0)
+    return farm_is_master() ? start_program(argc, argv) : run_command(argc, argv);
   if (farm_launched()) return start_program(argc, argv);
-  if (strcmp(command, "run") == 0) return run_command(argc, argv);
   fputs(usage, stderr);
   return 2;
 }

@@ -180,6 +180,18 @@ my $farm = DMIFarm->new($t);
   $farm->nothing_left('Ctrl+C');
 }
 
+# ---- As users type it --------------------------------------------------------------------------
+
+# All others have options of dmirun. Here the port is the usual one, so it has a network of its own.
+if (system('unshare -n ip link set lo up 2>/dev/null') == 0) {
+  my $job = $farm->job(usual => "echo usual\n");
+  local $ENV{DMI_LAUNCHED} = 1;    # as in a program that dmirun has started, and that starts a farm
+  my $master = $t->spawn(['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', $farm->program, 'run', $job],
+    name => 'usual');
+  $master->wait_exit(0);
+  is(content("$job/usual.a/result"), "usual\n", 'without options');
+}
+
 # ---- What a user gets wrong --------------------------------------------------------------------
 
 sub refused {
