@@ -145,11 +145,28 @@ static void count_version(struct farm_job *job, uint32_t task, uint32_t version)
   if (job->tasks[task].next_version <= version) job->tasks[task].next_version = version + 1;
 }
 
-/* Whether this is a directory that dmifarm has made for a version, which the name alone does not
- * tell.  Empty ones, in which not even `hostname` is, go. */
-bool farm_job_made(const struct farm_job *job, const char *name, uint32_t *task,
-                   uint32_t *version) {
+/* `done` has the name of its directory, which a copy of the directory has not; an empty one was
+ * made by other means than dmifarm, and counts. */
+static bool done_here(const struct farm_job *job, const char *name) {
+  char *path = farm_format("%s/done", name), *line = farm_format("%s\n", name);
+  const ssize_t size = (ssize_t)strlen(line);
+  char *text = farm_alloc((size_t)size + 1);
+  int file = openat(job->dir, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const ssize_t found = file < 0 ? -1 : read(file, text, (size_t)size + 1);
+  const bool here = found == 0 || (found == size && memcmp(text, line, (size_t)size) == 0);
+  if (file >= 0) close(file);
+  free(path);
+  free(line);
+  free(text);
+  return here;
+}
+
+/* Whether this is a directory that dmifarm has made for a version: the user may have others with
+ * such names.  An empty one of a version that has begun goes. */
+bool farm_job_made(struct farm_job *job, const char *name, uint32_t *task, uint32_t *version) {
   if (!farm_job_parse(job, name, task, version)) return false;
+  if (has_in(job, name, "done")) return has_in(job, name, "hostname") && done_here(job, name);
+  if (!farm_job_has_begun(job, *task, *version)) return false;
   if (unlinkat(job->dir, name, AT_REMOVEDIR) == 0) return false;
   return has_in(job, name, "hostname");
 }
@@ -218,21 +235,12 @@ static char *take_lock(struct farm_job *job) {
 }
 
 char *farm_job_busy(const char *path) {
-  struct farm_job job = {.path = farm_strdup(path), .dir = -1, .lock = -1, .log = -1};
+  struct farm_job job = {.path = farm_strdup(path), .dir = -1, .lock = -1, .log = -1, .begun = -1};
   char *why = NULL;
   job.dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (job.dir >= 0) why = try_lock(&job);
   farm_job_close(&job);
   return why;
-}
-
-/* A line of the log that was cut off must not swallow the next one. */
-static char *end_line(struct farm_job *job) {
-  const off_t size = lseek(job->log, 0, SEEK_END);
-  char last = '\n';
-  if (size > 0 && pread(job->log, &last, 1, size - 1) != 1) return farm_job_error(job, FARM_LOG);
-  if (last != '\n' && write(job->log, "\n", 1) != 1) return farm_job_error(job, FARM_LOG);
-  return NULL;
 }
 
 static char *open_state(struct farm_job *job) {
@@ -242,17 +250,20 @@ static char *open_state(struct farm_job *job) {
   if (mkdirat(job->dir, FARM_STATE, 0777) != 0 && errno != EEXIST)
     return farm_job_error(job, FARM_STATE);
   if ((why = take_lock(job))) return why;
-  job->log = openat(job->dir, FARM_LOG, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  return job->log < 0 ? farm_job_error(job, FARM_LOG) : end_line(job);
+  return farm_job_open_list(job, FARM_LOG, &job->log);
 }
 
 char *farm_job_open(struct farm_job *job, const char *path) {
   char *why;
-  *job = (struct farm_job){.path = farm_strdup(path), .dir = -1, .lock = -1, .log = -1};
+  *job =
+      (struct farm_job){.path = farm_strdup(path), .dir = -1, .lock = -1, .log = -1, .begun = -1};
   job->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (job->dir < 0) return farm_format("%s: %s", path, strerror(errno));
   if ((why = open_state(job)) || (why = read_tasks(job))) return why;
   job->done = farm_job_has(job, "done");
+  if ((why = farm_job_open_begun(job))) return why;
+  for (uint32_t i = 0; i < job->begin_num; i++)
+    count_version(job, job->begins[i].task, job->begins[i].version);
   if ((why = farm_job_log(job, look_at_line, NULL))) return why;
   if (farm_job_has(job, "failed") && (why = farm_job_each(job, "failed", look_at_failed)))
     return why;
@@ -263,8 +274,10 @@ void farm_job_close(struct farm_job *job) {
   for (uint32_t i = 0; i < job->num; i++)
     free(job->tasks[i].name);
   free(job->tasks);
+  free(job->begins);
   free(job->path);
   if (job->log >= 0) close(job->log);
+  if (job->begun >= 0) close(job->begun);
   if (job->lock >= 0) close(job->lock); /* gives up the lock */
   if (job->dir >= 0) close(job->dir);
 }

@@ -8,7 +8,10 @@
  *   NAME.v/        version v of a task: hostname; then result, stderr, done; dup: it came second
  *   failed/NAME.v/ a version that failed: stdout, stderr, status
  *   results.tsv, timeline.svg, done    at the end
- *   .dmifarm/      lock; log: a line for each version that has ended
+ *   .dmifarm/      lock; begun: a line for each version that has begun; log: one for each that
+ * ended
+ *
+ * Names of versions may be taken by files of the user's: these are left alone (job_begun.c).
  *
  * Whatever happens to this process or machine, a version that has `done` has its whole result: a
  * result is written under another name, brought to the disk, and then renamed.
@@ -31,12 +34,20 @@ struct farm_job_task {
   bool failed; /* given up in this run of dmifarm */
 };
 
+/* A version of a task. */
+struct farm_job_begun {
+  uint32_t task, version;
+};
+
 struct farm_job {
   char *path; /* as the user gave it */
-  int dir, lock, log;
+  int dir, lock, log, begun;
   struct farm_job_task *tasks; /* by name, numbers by their value */
   uint32_t num, capacity;
-  bool done; /* it was finished before */
+  bool done;                     /* it was finished before */
+  struct farm_job_begun *begins; /* all that have begun, in this run and before */
+  uint32_t begin_num, begin_capacity;
+  bool begins_sorted;
 };
 
 /* What the end of a version leaves in the directory. */
@@ -69,8 +80,10 @@ char *farm_job_busy(const char *path);
 char *farm_job_error(const struct farm_job *job, const char *what);
 /* The name of a version's directory, in new memory. */
 char *farm_job_version(const struct farm_job *job, uint32_t task, uint32_t version);
-/* A version begins: makes its directory. */
-char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host);
+/* A version begins: makes its directory.  *taken: there is something of the user's with its name.
+ */
+char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host,
+                     bool *taken);
 /* Opens a file of a version for writing, FARM_JOB_OUT or FARM_JOB_ERR; -1: `errno`. */
 int farm_job_create(struct farm_job *job, uint32_t task, uint32_t version, const char *name);
 /* Opens a task's program or data; -1: `errno`. */
@@ -82,7 +95,9 @@ void farm_job_end_free(struct farm_job_end *end);
 /* All tasks have ended: tidies the directory and writes results.tsv and timeline.svg; with
  * `complete`, done. */
 char *farm_job_tidy(struct farm_job *job, bool complete);
-/* Runs `finish`, if there is one and it has not run yet.  Its exit status, or -1: *why. */
-int farm_job_finish(struct farm_job *job, char **why);
+/* Starts `finish`, if there is one and it has not run yet: *pid, else 0.  NULL, or a message. */
+char *farm_job_finish(struct farm_job *job, pid_t *pid);
+/* It has ended with this status of waitpid.  NULL: with success; or a message. */
+char *farm_job_finished(struct farm_job *job, int status);
 
 #endif

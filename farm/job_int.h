@@ -5,11 +5,13 @@
 #define FARM_JOB_INT_H
 
 #include <dirent.h>
+#include <stdio.h>
 
 #include "job.h"
 
 #define FARM_STATE ".dmifarm"
 #define FARM_LOG FARM_STATE "/log"
+#define FARM_BEGUN FARM_STATE "/begun"
 #define FARM_FINISHED FARM_STATE "/finished" /* `finish` has run */
 
 /* True: there is a file of this name; in the directory of the job, as all names here. */
@@ -25,7 +27,21 @@ char *farm_job_each(struct farm_job *job, const char *folder,
 bool farm_job_parse(const struct farm_job *job, const char *name, uint32_t *task,
                     uint32_t *version);
 /* The same, and the directory is one that dmifarm has made. */
-bool farm_job_made(const struct farm_job *job, const char *name, uint32_t *task, uint32_t *version);
+bool farm_job_made(struct farm_job *job, const char *name, uint32_t *task, uint32_t *version);
+
+/* ---- job_begun.c: which versions have begun ---- */
+char *farm_job_open_begun(struct farm_job *job);
+/* A version is about to begin. */
+char *farm_job_add_begun(struct farm_job *job, uint32_t task, uint32_t version);
+/* It has not: its name is taken. */
+char *farm_job_drop_begun(struct farm_job *job, uint32_t task, uint32_t version);
+bool farm_job_has_begun(struct farm_job *job, uint32_t task, uint32_t version);
+
+/* ---- job_log.c: lists to which lines are appended ---- */
+/* Opens one; a line that was cut off must not swallow the next one.  NULL, or a message. */
+char *farm_job_open_list(struct farm_job *job, const char *name, int *list);
+/* To read it from its beginning; NULL: `errno`. */
+FILE *farm_job_read_list(int list);
 /* A line of the log, of a task of the job. */
 struct farm_job_line {
   struct farm_job *job;

@@ -1,6 +1,8 @@
 /*
- * job_log.c - the log of a job: a line for each version that has ended, also in earlier runs.
+ * job_log.c - lists to which lines are appended; the log: a line for each version that has ended,
+ * also in earlier runs.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,29 @@ char *farm_job_unescape(const char *text) {
   return plain;
 }
 
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+char *farm_job_open_list(struct farm_job *job, const char *name, int *list) {
+  char last = '\n';
+  off_t size;
+  *list = openat(job->dir, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (*list < 0) return farm_job_error(job, name);
+  size = lseek(*list, 0, SEEK_END);
+  if (size > 0 && pread(*list, &last, 1, size - 1) != 1) return farm_job_error(job, name);
+  if (last != '\n' && write(*list, "\n", 1) != 1) return farm_job_error(job, name);
+  return NULL;
+}
+
+FILE *farm_job_read_list(int list) {
+  int copy = dup(list);
+  FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
+  if (!file && copy >= 0) close(copy);
+  if (file) rewind(file);
+  return file;
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
 /* False: it is cut off, as a full disk or a crash may leave it. */
 static bool parse_line(char *text, struct farm_job_line *line) {
   char *field[5], *at = text, *end = strchr(text, '\n');
@@ -54,13 +79,8 @@ char *farm_job_log(struct farm_job *job, void (*use)(struct farm_job_line *line,
   struct farm_job_line line = {.job = job};
   char *text = NULL;
   size_t room = 0;
-  int copy = dup(job->log);
-  FILE *log = copy < 0 ? NULL : fdopen(copy, "r");
-  if (!log) {
-    if (copy >= 0) close(copy);
-    return farm_job_error(job, FARM_LOG);
-  }
-  rewind(log);
+  FILE *log = farm_job_read_list(job->log);
+  if (!log) return farm_job_error(job, FARM_LOG);
   while (getline(&text, &room, log) > 0) {
     char *dir;
     if (!parse_line(text, &line)) continue;

@@ -19,12 +19,15 @@
 #include "job.h"
 #include "job_int.h"
 
-char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host) {
+char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host,
+                     bool *taken) {
   char *dir = farm_job_version(job, task, version), *name = farm_format("%s/hostname", dir);
-  char *line = farm_format("%s\n", host), *why = NULL;
-  if (mkdirat(job->dir, dir, 0777) != 0) {
-    why = farm_job_error(job, dir);
-  } else {
+  char *line = farm_format("%s\n", host), *why = farm_job_add_begun(job, task, version);
+  *taken = false;
+  if (!why && mkdirat(job->dir, dir, 0777) != 0) {
+    *taken = errno == EEXIST;
+    why = *taken ? farm_job_drop_begun(job, task, version) : farm_job_error(job, dir);
+  } else if (!why) {
     why = farm_job_write(job, name, line, strlen(line));
   }
   free(dir);
@@ -72,8 +75,11 @@ static char *write_end(struct farm_job *job, const struct farm_job_end *end, con
   if (end->out_size <= FARM_INLINE) why = write_in(job, dir, FARM_JOB_OUT, end->out, end->out_size);
   if (!why && end->err_size && end->err_size <= FARM_INLINE)
     why = write_in(job, dir, FARM_JOB_ERR, end->err, end->err_size);
-  if (!why && end->type == FARM_JOB_FAILED)
-    why = write_in(job, dir, "status", end->status, strlen(end->status));
+  if (!why && end->type == FARM_JOB_FAILED) {
+    char *line = farm_format("%s\n", end->status);
+    why = write_in(job, dir, "status", line, strlen(line));
+    free(line);
+  }
   return why;
 }
 
@@ -91,12 +97,16 @@ static char *move_failed(struct farm_job *job, const char *dir) {
 /* What was written is on the disk. */
 static char *show_end(struct farm_job *job, const struct farm_job_end *end, const char *dir) {
   const bool failed = end->type == FARM_JOB_FAILED;
-  char *why = rename_in(job, dir, FARM_JOB_OUT, failed ? "stdout" : "result");
+  char *line, *why = rename_in(job, dir, FARM_JOB_OUT, failed ? "stdout" : "result");
   if (!why && end->err_size) why = rename_in(job, dir, FARM_JOB_ERR, "stderr");
   if (why) return why;
   if (failed) return move_failed(job, dir);
   if (end->type == FARM_JOB_DUP) why = write_in(job, dir, "dup", "", 0);
-  return why ? why : write_in(job, dir, "done", "", 0);
+  if (why) return why;
+  line = farm_format("%s\n", dir);
+  why = write_in(job, dir, "done", line, strlen(line));
+  free(line);
+  return why;
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

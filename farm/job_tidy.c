@@ -85,7 +85,8 @@ static char *tidy_one(struct farm_job *job, const char *name) {
 static char *tidy_failed(struct farm_job *job, const char *name) {
   uint32_t task, version;
   char *path = farm_format("failed/%s", name);
-  if (farm_job_parse(job, name, &task, &version) && job->tasks[task].finished)
+  if (farm_job_parse(job, name, &task, &version) && job->tasks[task].finished &&
+      farm_job_has_begun(job, task, version))
     farm_job_remove(job, path);
   free(path);
   return NULL;
@@ -104,31 +105,4 @@ char *farm_job_tidy(struct farm_job *job, bool complete) {
     why = farm_job_write(job, "done", "", 0);
   }
   return why;
-}
-
-int farm_job_finish(struct farm_job *job, char **why) {
-  int status;
-  pid_t pid;
-  *why = NULL;
-  if (!farm_job_has(job, "finish") || farm_job_has(job, FARM_FINISHED)) return 0;
-  fflush(NULL);
-  if ((pid = fork()) == 0) {
-    farm_clean_environment();
-    signal(SIGPIPE, SIG_DFL);
-    if (fchdir(job->dir) == 0) {
-      execl("./finish", "./finish", (char *)NULL);
-      if (errno == EACCES || errno == ENOEXEC) execl("/bin/sh", "sh", "./finish", (char *)NULL);
-    }
-    fprintf(stderr, "dmifarm: %s/finish: %s\n", job->path, strerror(errno));
-    _exit(127);
-  }
-  if (pid < 0 || waitpid(pid, &status, 0) != pid) {
-    *why = farm_job_error(job, "finish");
-    return -1;
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    *why = farm_job_write(job, FARM_FINISHED, "", 0);
-    return *why ? -1 : 0;
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -71,6 +71,10 @@ static int start_program(int argc, char **argv) {
 static int run_command(int argc, char **argv) {
   struct farm_options options;
   char *why = farm_options_read(&options, argc, argv);
+  if (!why && options.help) {
+    fputs(usage, stdout);
+    return EXIT_SUCCESS;
+  }
   if (!why) why = farm_launch(&options, argc, argv); /* returns only if it fails */
   return fail(why);
 }

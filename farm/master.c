@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alarm.h"
 #include "alloc.h"
 #include "master_int.h"
 #include "nodes.h"
@@ -30,30 +29,30 @@ static void on_stored(void) {
 /* ---- Notices --------------------------------------------------------------------------------- */
 
 static void note(struct farm_master *master, int64_t value) {
+  const int64_t place = value % FARM_NOTE(1, 0);
   struct farm_member *member;
+  if (value == FARM_NOTE_FINISH) master->finished = true;
   if (value < 0) return; /* the loop looks at time and disk anyway */
   member = farm_member_of(master, value / FARM_NOTE(1, 0));
-  if (member) farm_place_hear(master, member, (int32_t)(value % FARM_NOTE(1, 0)));
-}
-
-static void leave(struct farm_master *master, const DMI_node_t *node) {
-  struct farm_member *member = farm_member_find(master, node->dmi_id);
-  if (node->dmi_id == master->my_dmi_id) {
-    master->stopped = true;
-    return;
+  if (member && place == FARM_CHORE) {
+    farm_member_done(master, member);
+  } else if (member) {
+    farm_place_hear(master, member, (int32_t)place);
   }
-  if (member) farm_member_end(master, member);
-  (void)DMI_goodbye(node->dmi_id); /* if there is no room for its pages the notice comes again */
 }
 
-static void hear(struct farm_master *master, const DMI_node_t *node) {
-  struct farm_member *member = NULL;
+void farm_master_hear(struct farm_master *master, const DMI_node_t *node) {
+  struct farm_member *member;
   switch (node->state) {
     case DMI_OPEN:
-      farm_member_come(master, node);
+      if (!master->over) farm_member_come(master, node);
       break;
     case DMI_CLOSE:
-      leave(master, node);
+      if (node->dmi_id == master->my_dmi_id) {
+        master->stopped = true;
+      } else {
+        farm_member_leave(master, node);
+      }
       break;
     case DMI_LOST:
       member = farm_member_find(master, node->dmi_id);
@@ -93,12 +92,13 @@ static char *share_bin(struct farm_master *master) {
 static void count_workers(const struct farm_master *master, uint32_t *workers, uint32_t *places) {
   *workers = *places = 0;
   for (const struct farm_member *member = master->members; member; member = member->next) {
+    if (member->state != FARM_MEMBER_HERE) continue;
     ++*workers;
     *places += (uint32_t)member->start.places;
   }
 }
 
-static bool over(struct farm_master *master) {
+static bool all_done(struct farm_master *master) {
   const struct farm_counts counts = farm_plan_counts(master->plan);
   const char *why;
   const bool idle = farm_store_idle(master->store, &why);
@@ -107,18 +107,18 @@ static bool over(struct farm_master *master) {
          (counts.finished + counts.failed == counts.tasks && idle);
 }
 
-static void run(struct farm_master *master, struct farm_alarm *alarm) {
+static void run(struct farm_master *master) {
   DMI_node_t node;
-  while (!over(master) && DMI_poll(&node)) {
+  while (!all_done(master) && DMI_poll(&node)) {
     uint32_t workers, places;
     farm_ms_t next, line;
     struct farm_counts counts;
-    hear(master, &node);
+    farm_master_hear(master, &node);
     next = farm_place_assign(master);
     counts = farm_plan_counts(master->plan);
     count_workers(master, &workers, &places);
     line = farm_progress_show(master->progress, &counts, workers, places);
-    farm_alarm_set(alarm, next == FARM_NEVER || line < next ? line : next);
+    farm_alarm_set(master->alarm, next == FARM_NEVER || line < next ? line : next);
   }
 }
 
@@ -130,18 +130,6 @@ static void list_failed(const struct farm_master *master) {
     if (task->failed && !task->finished)
       fprintf(stderr, "  failed: %s   (%s/failed)\n", task->name, master->options->job);
   }
-}
-
-static int finish(struct farm_master *master) {
-  char *why;
-  int status = farm_job_finish(&master->job, &why);
-  if (why) {
-    fprintf(stderr, "dmifarm: %s\n", why);
-    free(why);
-  } else if (status) {
-    fprintf(stderr, "dmifarm: %s/finish: exit status %d\n", master->options->job, status);
-  }
-  return status ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* All results are on the disk, or the job cannot go on. */
@@ -157,37 +145,61 @@ static int end(struct farm_master *master) {
     free(why);
     return EXIT_FAILURE;
   }
-  if (complete) return finish(master);
+  if (complete && !master->stopped) return farm_master_finish(master);
   list_failed(master);
   if (master->stopped)
     fprintf(stderr, "dmifarm: stopped; dmifarm run %s goes on\n", master->options->job);
   return EXIT_FAILURE;
 }
 
+/* All workers go, also one that does not hurry: what is done meanwhile does not wait for them. */
+static void end_members(struct farm_master *master) {
+  master->over = true;
+  for (struct farm_member *member = master->members; member; member = member->next)
+    farm_member_end(master, member);
+}
+
+static void wait_for_members(struct farm_master *master) {
+  DMI_node_t node;
+  while (master->members && DMI_poll(&node))
+    farm_master_hear(master, &node);
+  farm_member_wait(master);
+}
+
 static int run_job(struct farm_master *master) {
-  struct farm_alarm *alarm = farm_alarm_new(on_time);
   int status = EXIT_FAILURE;
   master->plan = make_plan(master);
   master->store = farm_store_new(&master->job, on_stored);
   master->progress = farm_progress_new(farm_plan_counts(master->plan).finished);
-  if (!alarm || !master->store) farm_master_fail(master, farm_strdup("no thread can be started"));
+  if (!master->alarm || !master->store)
+    farm_master_fail(master, farm_strdup("no thread can be started"));
   if (!master->fatal && master->options->nodefile)
     master->fatal = farm_nodes_start(master->options);
-  if (!master->fatal) run(master, alarm);
-  while (master->members)
-    farm_member_end(master, master->members);
+  if (!master->fatal) run(master);
+  end_members(master);
   if (master->store) farm_store_stop(master->store);
-  if (alarm) farm_alarm_free(alarm);
-  if (master->store) (void)over(master); /* whether all could be stored */
+  if (master->store) (void)all_done(master); /* whether all could be stored */
   status = end(master);
+  wait_for_members(master);
   if (master->store) farm_store_free(master->store);
   farm_progress_free(master->progress);
   farm_plan_free(master->plan);
   return status;
 }
 
+/* It was done before: only `finish` may be left. */
+static int run_done(struct farm_master *master) {
+  int status;
+  fprintf(stderr, "dmifarm: %s is done (to add tasks, remove the file `done`)\n",
+          master->options->job);
+  master->over = true;
+  status = farm_master_finish(master);
+  wait_for_members(master);
+  return status;
+}
+
 int farm_master(const struct farm_options *options) {
-  struct farm_master master = {.options = options};
+  struct farm_master master = {.options = options, .alarm = farm_alarm_new(on_time)};
   int status = EXIT_FAILURE;
   char *why = farm_job_open(&master.job, options->job);
   if (!why && !DMI_rank(&master.my_dmi_id)) why = farm_strdup(DMI_strerror(DMI_errno()));
@@ -196,12 +208,10 @@ int farm_master(const struct farm_options *options) {
     fprintf(stderr, "dmifarm: %s\n", why);
     free(why);
     status = 2;
-  } else if (master.job.done) {
-    fprintf(stderr, "dmifarm: %s is done (to add tasks, remove the file `done`)\n", options->job);
-    status = finish(&master);
   } else {
-    status = run_job(&master);
+    status = master.job.done ? run_done(&master) : run_job(&master);
   }
+  if (master.alarm) farm_alarm_free(master.alarm);
   farm_job_close(&master.job);
   free(master.fatal);
   return status;

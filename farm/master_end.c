@@ -1,6 +1,7 @@
 /*
  * master_end.c - how versions of tasks end, for the plan and for the job's directory.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,8 @@ char *farm_told_text(const struct farm_told *told) {
       return farm_format("not started: %s", strerror(told->status));
     case FARM_NOT_STORED:
       return farm_format("its worker's disk: %s", strerror(told->status));
+    case FARM_NO_RUNNER:
+      return farm_strdup("lost with its runner");
   }
   return farm_strdup("?");
 }
@@ -52,6 +55,25 @@ void farm_place_log(struct farm_master *master, struct farm_member *member,
   farm_store_add(master->store, &end);
 }
 
+static void say_failed(struct farm_master *master, const struct farm_member *member,
+                       const struct farm_place *place, const char *status, bool given_up) {
+  char *name = farm_job_version(&master->job, place->run.task, place->run.version);
+  farm_progress_say(master->progress, "%s failed at %s: %s%s", name, member->host, status,
+                    given_up ? "; it is given up" : "");
+  free(name);
+}
+
+/* A version that was lost, and with it the last hope: `failed` is to tell of it, too. */
+void farm_place_give_up(struct farm_master *master, struct farm_member *member,
+                        struct farm_place *place) {
+  struct farm_job_end end = end_of(member, place);
+  end.type = FARM_JOB_FAILED;
+  end.status = farm_format("lost, with %" PRIu32 " workers by now", FARM_LOST_MOST);
+  say_failed(master, member, place, end.status, true);
+  master->job.tasks[place->run.task].failed = true;
+  farm_store_add(master->store, &end);
+}
+
 static char *copy(const char *bytes, uint64_t size) {
   char *to = farm_alloc(size ? size : 1);
   memcpy(to, bytes, size);
@@ -65,22 +87,18 @@ static void add_output(struct farm_job_end *end, const struct farm_told *told) {
   if (told->err_size <= FARM_INLINE) end->err = copy(told->err, told->err_size);
 }
 
-static void say_failed(struct farm_master *master, const struct farm_member *member,
-                       const struct farm_place *place, const char *status, bool given_up) {
-  char *name = farm_job_version(&master->job, place->run.task, place->run.version);
-  farm_progress_say(master->progress, "%s failed at %s: %s%s", name, member->host, status,
-                    given_up ? "; it is given up" : "");
-  free(name);
-}
-
 void farm_place_ended(struct farm_master *master, struct farm_member *member, int32_t number) {
   struct farm_place *place = &member->places[number];
   const struct farm_told *told = &place->told;
   const bool success = !place->bad && told->how == FARM_EXITED && told->status == 0;
   const bool stopped = !place->bad && told->how == FARM_STOPPED;
+  const bool lost = !place->bad && told->how == FARM_NO_RUNNER;
   const bool late = farm_plan_state(master->plan, place->run.task) == FARM_TASK_FINISHED;
   const bool small = told->out_size <= FARM_INLINE && told->err_size <= FARM_INLINE;
-  const enum farm_end how = success ? FARM_END_DONE : stopped ? FARM_END_RETURNED : FARM_END_FAILED;
+  const enum farm_end how = success   ? FARM_END_DONE
+                            : stopped ? FARM_END_RETURNED
+                            : lost    ? FARM_END_LOST
+                                      : FARM_END_FAILED;
   struct farm_job_end end = end_of(member, place);
   struct farm_verdict verdict;
   farm_plan_end(master->plan, place->run.task, place->run.version, how, farm_now(), &verdict);
@@ -93,6 +111,9 @@ void farm_place_ended(struct farm_master *master, struct farm_member *member, in
   } else if (success) {
     end.type = small ? FARM_JOB_DUP : FARM_JOB_NOTHING;
     memcpy(end.status, "dup", sizeof("dup"));
+  } else if (lost && !verdict.given_up) {
+    farm_progress_say(master->progress, "the runner of a task at %s was killed; it is run again",
+                      member->host);
   } else if (!stopped && !late) {
     end.type = FARM_JOB_FAILED;
     say_failed(master, member, place, end.status, verdict.given_up);

@@ -6,7 +6,9 @@
 
 #include <dmi_api.h>
 #include <dmi_ext.h>
+#include <pthread.h>
 
+#include "alarm.h"
 #include "job.h"
 #include "options.h"
 #include "plan.h"
@@ -30,20 +32,28 @@ struct farm_place {
   enum farm_file file; /* it is this one */
   char *bad;           /* a reason why this version is not to go on */
   struct farm_told told;
-  struct farm_order order;    /* the last one */
-  DMI_local_status_t written; /* of its writing */
-  bool writing;
+  struct farm_order order; /* the last one */
 };
 
 struct farm_member {
   int64_t number; /* no other worker has it */
   int32_t dmi_id;
   char *host;
-  struct farm_start start;
-  int64_t start_addr;
-  DMI_thread_t thread;
+  enum farm_member_state { FARM_MEMBER_COMES, FARM_MEMBER_HERE, FARM_MEMBER_GOES } state;
+  bool leaves; /* it asks to leave: it is to be dismissed when its thread has ended */
+  bool ends;   /* it is to run nothing any more */
+  bool lost;
   struct farm_place *places;
   struct farm_member *next;
+  /* A chore (master_member.c), and what it uses while it is busy: */
+  bool busy;
+  pthread_t chore;
+  struct farm_start start; /* `places` and `worker` never change */
+  int64_t start_addr;
+  DMI_thread_t thread;
+  bool created;  /* the thread is */
+  bool gone;     /* it was lost before */
+  int32_t error; /* why it could not come */
 };
 
 struct farm_master {
@@ -52,19 +62,36 @@ struct farm_master {
   struct farm_plan *plan;
   struct farm_store *store;
   struct farm_progress *progress;
+  struct farm_alarm *alarm;
   struct farm_member *members;
   int64_t numbers; /* given to workers */
   int64_t bin_addr, bin_size;
   int32_t my_dmi_id;
-  char *fatal;  /* the job cannot go on */
-  bool stopped; /* Ctrl+C */
+  char *fatal;   /* the job cannot go on */
+  bool stopped;  /* Ctrl+C */
+  bool over;     /* nothing is run any more: nobody is welcome */
+  bool finished; /* `finish` has ended */
 };
+
+/* ---- master.c: the loop ---- */
+/* Answers a notice. */
+void farm_master_hear(struct farm_master *master, const DMI_node_t *node);
+
+/* ---- master_finish.c: the end of the job ---- */
+/* The exit status. */
+int farm_master_finish(struct farm_master *master);
 
 /* ---- master_member.c: workers ---- */
 void farm_member_come(struct farm_master *master, const DMI_node_t *node);
-/* It leaves, or the job is over: what it runs is given back, and its thread joined. */
+/* It cannot go on, or the job is over: what it runs is given back, and its thread ended. */
 void farm_member_end(struct farm_master *master, struct farm_member *member);
+/* It asks to leave. */
+void farm_member_leave(struct farm_master *master, const DMI_node_t *node);
 void farm_member_lost(struct farm_master *master, struct farm_member *member);
+/* A chore for it is done. */
+void farm_member_done(struct farm_master *master, struct farm_member *member);
+/* Waits for all chores, and forgets all workers: nobody polls any more. */
+void farm_member_wait(struct farm_master *master);
 struct farm_member *farm_member_find(struct farm_master *master, int32_t dmi_id);
 struct farm_member *farm_member_of(struct farm_master *master, int64_t number);
 
@@ -87,6 +114,9 @@ void farm_place_ended(struct farm_master *master, struct farm_member *member, in
 /* The end of a version without a result, as the log has it. */
 void farm_place_log(struct farm_master *master, struct farm_member *member,
                     struct farm_place *place, const char *status);
+/* The same, of a version with which the task is given up. */
+void farm_place_give_up(struct farm_master *master, struct farm_member *member,
+                        struct farm_place *place);
 /* Ends that are no success: "exit status 3"; new memory. */
 char *farm_told_text(const struct farm_told *told);
 /* The job cannot go on: takes over `why`. */

@@ -1,12 +1,24 @@
 /*
- * master_member.c - workers: processes that were welcomed.
+ * master_member.c - workers: processes that come, and go.
+ *
+ * What may have to wait for another process - welcoming it, the end of its thread, freeing its
+ * pages, dismissing it - is a chore: a thread does it, and tells the master with DMI_notify.  So a
+ * slow worker does not delay the others.
+ *
+ *   OPEN        chore: welcome, pages, thread         CLOSE, broken, lost, the job is over
+ *    ------> COMES ---------------------------> HERE ------------------------------------+
+ *              |  it has failed                                                          v
+ *              +-----------------------------------------> GOES: chores: end of thread, pages;
+ *                                                          dismiss it, if it asks for that
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
 #include "master_int.h"
 
+/* The newest: an earlier one with this id may still be going. */
 struct farm_member *farm_member_find(struct farm_master *master, int32_t dmi_id) {
   struct farm_member *member = master->members;
   while (member && member->dmi_id != dmi_id)
@@ -21,13 +33,7 @@ struct farm_member *farm_member_of(struct farm_master *master, int64_t number) {
   return member;
 }
 
-/* ---- One comes ------------------------------------------------------------------------------- */
-
-static int32_t places_of(const struct farm_master *master, const DMI_node_t *node) {
-  const int32_t local = master->options->local;
-  if (node->dmi_id == master->my_dmi_id && local >= 0) return local;
-  return node->core > 0 ? node->core : 1;
-}
+/* ---- Chores: in a thread of their own -------------------------------------------------------- */
 
 static bool map(struct farm_start *start) {
   const int64_t places = start->places;
@@ -43,43 +49,54 @@ static void unmap(struct farm_member *member) {
     if (addrs[i]) (void)DMI_munmap(addrs[i], NULL);
 }
 
-/* The pages that its worker writes are owned here, so that each report is read without a message.
- */
-static bool prepare(struct farm_master *master, struct farm_member *member) {
+/* Whoever maps pages owns them. */
+static void *come(void *arg) {
+  struct farm_member *member = arg;
   struct farm_start *start = &member->start;
-  bool well = map(start) && DMI_mmap(&member->start_addr, sizeof(*start), 1, NULL) &&
-              DMI_write(member->start_addr, sizeof(*start), start, DMI_EXCLUSIVE_WRITE, NULL);
-  member->places = farm_alloc((size_t)start->places * sizeof(*member->places));
-  for (int32_t i = 0; i < start->places; i++) {
-    struct farm_place *place = &member->places[i];
-    place->state = FARM_PLACE_NEW;
-    place->files[0] = place->files[1] = place->out = -1;
-    well = well && DMI_write(start->report_addr + i * (int64_t)sizeof(struct farm_report), 0, NULL,
-                             DMI_EXCLUSIVE_WRITE, NULL);
-  }
-  farm_plan_come(master->plan, (uint64_t)member->number);
-  return well && DMI_create(&member->thread, member->dmi_id, member->start_addr, NULL);
+  member->created = DMI_welcome(member->dmi_id) && map(start) &&
+                    DMI_mmap(&member->start_addr, sizeof(*start), 1, NULL) &&
+                    DMI_write(member->start_addr, sizeof(*start), start, DMI_PUT_WRITE, NULL) &&
+                    DMI_create(&member->thread, member->dmi_id, member->start_addr, NULL);
+  member->error = member->created ? DMI_OK : DMI_errno();
+  (void)DMI_notify(FARM_NOTE(member->number, FARM_CHORE));
+  return NULL;
 }
 
-static void free_member(struct farm_master *master, struct farm_member *member) {
-  struct farm_member **at = &master->members;
-  while (*at != member)
-    at = &(*at)->next;
-  *at = member->next;
-  farm_plan_go(master->plan, (uint64_t)member->number);
-  for (int32_t i = 0; i < member->start.places; i++)
-    if (member->places[i].writing) DMI_wait(&member->places[i].written, NULL);
+static void *go(void *arg) {
+  struct farm_member *member = arg;
+  if (member->created && member->gone) (void)DMI_detach(member->thread, NULL);
+  if (member->created && !member->gone) (void)DMI_join(member->thread, NULL, NULL);
   unmap(member);
-  free(member->places);
-  free(member->host);
-  free(member);
+  (void)DMI_notify(FARM_NOTE(member->number, FARM_CHORE));
+  return NULL;
 }
 
-void farm_member_come(struct farm_master *master, const DMI_node_t *node) {
-  struct farm_member *member;
-  const int32_t places = places_of(master, node);
-  if (!DMI_welcome(node->dmi_id) || places == 0) return; /* lost meanwhile; or it runs no tasks */
-  member = farm_alloc(sizeof(*member));
+/* If there is no room for its pages the notice comes again. */
+static void *dismiss(void *arg) {
+  struct farm_member *member = arg;
+  (void)DMI_goodbye(member->dmi_id);
+  (void)DMI_notify(FARM_NOTE(member->number, FARM_CHORE));
+  return NULL;
+}
+
+/* Without a thread this one does it. */
+static void begin_chore(struct farm_member *member, void *(*chore)(void *)) {
+  member->busy = pthread_create(&member->chore, NULL, chore, member) == 0;
+  if (!member->busy) (void)chore(member);
+}
+
+/* ---- One comes ------------------------------------------------------------------------------- */
+
+static int32_t places_of(const struct farm_master *master, const DMI_node_t *node) {
+  const int32_t local = master->options->local;
+  if (node->dmi_id == master->my_dmi_id && local >= 0) return local;
+  if (node->core > FARM_PLACES) return FARM_PLACES;
+  return node->core > 0 ? node->core : 1;
+}
+
+static struct farm_member *add_member(struct farm_master *master, const DMI_node_t *node,
+                                      int32_t places) {
+  struct farm_member *member = farm_alloc(sizeof(*member));
   *member = (struct farm_member){.number = ++master->numbers,
                                  .dmi_id = node->dmi_id,
                                  .host = farm_strdup(node->hostname),
@@ -87,13 +104,24 @@ void farm_member_come(struct farm_master *master, const DMI_node_t *node) {
                                            .places = places,
                                            .bin_addr = master->bin_addr,
                                            .bin_size = master->bin_size},
+                                 .places = farm_alloc((size_t)places * sizeof(*member->places)),
                                  .next = master->members};
+  for (int32_t i = 0; i < places; i++) {
+    struct farm_place *place = &member->places[i];
+    place->state = FARM_PLACE_NEW;
+    place->files[0] = place->files[1] = place->out = -1;
+  }
   master->members = member;
-  if (prepare(master, member)) return;
-  if (DMI_errno() != DMI_EMEMBER && DMI_errno() != DMI_ELOST)
-    farm_progress_say(master->progress, "%s gets no tasks: %s", member->host,
-                      DMI_strerror(DMI_errno()));
-  free_member(master, member);
+  return member;
+}
+
+void farm_member_come(struct farm_master *master, const DMI_node_t *node) {
+  const int32_t places = places_of(master, node);
+  if (places == 0) { /* this process, which runs no tasks */
+    (void)DMI_welcome(node->dmi_id);
+  } else {
+    begin_chore(add_member(master, node, places), come);
+  }
 }
 
 /* ---- One goes -------------------------------------------------------------------------------- */
@@ -102,21 +130,100 @@ static void drop_all(struct farm_master *master, struct farm_member *member, enu
                      const char *status) {
   for (int32_t i = 0; i < member->start.places; i++)
     farm_place_drop(master, member, i, end, status);
+  if (member->state == FARM_MEMBER_HERE) farm_plan_go(master->plan, (uint64_t)member->number);
 }
 
-void farm_member_end(struct farm_master *master, struct farm_member *member) {
+/* Its thread has not ended, so its places are told to end. */
+static void end_places(struct farm_member *member) {
   for (int32_t i = 0; i < member->start.places; i++) {
     member->places[i].order.type = FARM_ORDER_END;
     farm_place_order(member, i);
   }
-  (void)DMI_join(member->thread, NULL, NULL); /* if it is lost, its notice comes */
+}
+
+static void begin_going(struct farm_member *member) {
+  member->state = FARM_MEMBER_GOES;
+  member->gone = member->lost;
+  begin_chore(member, go);
+}
+
+void farm_member_end(struct farm_master *master, struct farm_member *member) {
+  member->ends = true;
+  if (member->state != FARM_MEMBER_HERE) return; /* when its chore is done */
+  end_places(member);
   drop_all(master, member, FARM_END_RETURNED, "returned");
-  free_member(master, member);
+  begin_going(member);
 }
 
 void farm_member_lost(struct farm_master *master, struct farm_member *member) {
+  member->lost = true;
+  if (member->state != FARM_MEMBER_HERE) return; /* its chore fails, soon */
   farm_progress_say(master->progress, "%s is lost; what it ran is run again", member->host);
-  (void)DMI_detach(member->thread, NULL);
   drop_all(master, member, FARM_END_LOST, "lost");
-  free_member(master, member);
+  begin_going(member);
+}
+
+void farm_member_leave(struct farm_master *master, const DMI_node_t *node) {
+  struct farm_member *member = farm_member_find(master, node->dmi_id);
+  if (!member) { /* its thread has ended before, or never began */
+    member = add_member(master, node, 0);
+    member->state = FARM_MEMBER_GOES;
+    begin_chore(member, dismiss);
+  } else {
+    member->leaves = true;
+    farm_member_end(master, member);
+  }
+}
+
+static void free_member(struct farm_master *master, struct farm_member *member) {
+  struct farm_member **at = &master->members;
+  while (*at != member)
+    at = &(*at)->next;
+  *at = member->next;
+  free(member->places);
+  free(member->host);
+  free(member);
+}
+
+/* ---- A chore is done ------------------------------------------------------------------------- */
+
+static void has_come(struct farm_master *master, struct farm_member *member) {
+  if (!member->error) {
+    member->state = FARM_MEMBER_HERE;
+    farm_plan_come(master->plan, (uint64_t)member->number);
+    if (member->lost) {
+      farm_member_lost(master, member);
+    } else if (member->ends) {
+      farm_member_end(master, member);
+    } else {
+      for (int32_t i = 0; i < member->start.places; i++)
+        farm_place_hear(master, member, i); /* it may have reported meanwhile */
+    }
+    return;
+  }
+  if (member->error != DMI_EMEMBER && member->error != DMI_ELOST && !member->ends)
+    farm_progress_say(master->progress, "%s gets no tasks: %s", member->host,
+                      DMI_strerror(member->error));
+  begin_going(member);
+}
+
+void farm_member_done(struct farm_master *master, struct farm_member *member) {
+  if (member->busy) pthread_join(member->chore, NULL);
+  member->busy = false;
+  if (member->state == FARM_MEMBER_COMES) {
+    has_come(master, member);
+  } else if (member->leaves && !member->lost) {
+    member->leaves = false;
+    begin_chore(member, dismiss);
+  } else {
+    free_member(master, member);
+  }
+}
+
+void farm_member_wait(struct farm_master *master) {
+  while (master->members) {
+    struct farm_member *member = master->members;
+    if (member->busy) pthread_join(member->chore, NULL);
+    free_member(master, member);
+  }
 }

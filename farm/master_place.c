@@ -15,14 +15,12 @@
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* What fails here was lost with the worker, or ends with it: a notice will say so. */
+/* The page is here (share.h). */
 void farm_place_order(struct farm_member *member, int32_t number) {
   struct farm_place *place = &member->places[number];
   const int64_t addr = member->start.order_addr + number * (int64_t)sizeof(place->order);
-  if (place->writing) DMI_wait(&place->written, NULL);
   place->order.number++;
-  place->writing = DMI_write(addr, sizeof(place->order), &place->order, DMI_PUT_WRITE,
-                             &place->written) == DMI_TRUE;
+  (void)DMI_write(addr, sizeof(place->order), &place->order, DMI_PUT_WRITE, NULL);
 }
 
 static void order_turn(struct farm_member *member, int32_t number, enum farm_order_type type) {
@@ -92,11 +90,23 @@ static void take_short(struct farm_place *place) {
   close_files(place);
 }
 
+/* There is something of the user's with this name: the next version, then. */
+static void leave_out(struct farm_master *master, const struct farm_run *run) {
+  struct farm_verdict verdict;
+  farm_plan_end(master->plan, run->task, run->version, FARM_END_RETURNED, farm_now(), &verdict);
+  free(verdict.stop);
+}
+
 static void start(struct farm_master *master, struct farm_member *member, int32_t number,
                   const struct farm_run *run) {
   struct farm_place *place = &member->places[number];
   struct farm_order *order = &place->order;
-  char *why = farm_job_begin(&master->job, run->task, run->version, member->host);
+  bool taken;
+  char *why = farm_job_begin(&master->job, run->task, run->version, member->host, &taken);
+  if (taken && !why) {
+    leave_out(master, run);
+    return;
+  }
   place->run = *run;
   place->begin = farm_now();
   place->begin_date = farm_date();
@@ -128,6 +138,7 @@ static farm_ms_t sooner(farm_ms_t a, farm_ms_t b) {
 farm_ms_t farm_place_assign(struct farm_master *master) {
   farm_ms_t next = FARM_NEVER;
   for (struct farm_member *member = master->members; member; member = member->next) {
+    if (member->state != FARM_MEMBER_HERE) continue;
     for (int32_t i = 0; i < member->start.places && !master->fatal; i++) {
       struct farm_run run;
       farm_ms_t again;
@@ -168,7 +179,7 @@ static void hear_want(struct farm_master *master, struct farm_member *member, in
     place->bad = farm_strdup("stopped");
   if (place->bad) order->part_size = 0;
   if (DMI_write(member->start.part_addr + number * FARM_PART, order->part_size, bytes,
-                DMI_EXCLUSIVE_WRITE, NULL)) {
+                DMI_PUT_WRITE, NULL)) {
     order_turn(member, number, FARM_ORDER_PART);
   } else {
     check_memory(master);
@@ -242,10 +253,11 @@ static void hear_ended(struct farm_master *master, struct farm_member *member, i
 }
 
 void farm_place_hear(struct farm_master *master, struct farm_member *member, int32_t number) {
+  const bool known = member->state == FARM_MEMBER_HERE && number < member->start.places;
   struct farm_place *place = &member->places[number];
   struct farm_report *report = farm_alloc(sizeof(*report));
   const int64_t addr = member->start.report_addr + number * (int64_t)sizeof(*report);
-  const bool here = DMI_read(addr, sizeof(*report), report, DMI_GET_READ, NULL);
+  const bool here = known && DMI_read(addr, sizeof(*report), report, DMI_GET_READ, NULL);
   if (here && report->type == FARM_REPORT_BROKEN) {
     farm_progress_say(master->progress, "%s cannot run tasks: %s", member->host,
                       strerror(report->told.status));
@@ -280,8 +292,12 @@ void farm_place_drop(struct farm_master *master, struct farm_member *member, int
   if (runs &&
       farm_plan_end(master->plan, place->run.task, place->run.version, end, farm_now(), &verdict)) {
     const bool done = farm_plan_state(master->plan, place->run.task) == FARM_TASK_FINISHED;
-    farm_place_log(master, member, place, done ? "stopped" : status);
-    if (verdict.given_up) master->job.tasks[place->run.task].failed = true;
+    if (verdict.given_up && end == FARM_END_LOST) {
+      farm_place_give_up(master, member, place);
+    } else {
+      farm_place_log(master, member, place, done ? "stopped" : status);
+      if (verdict.given_up) master->job.tasks[place->run.task].failed = true;
+    }
     free(verdict.stop);
   }
   free(place->bad);

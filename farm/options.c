@@ -21,14 +21,16 @@ static const struct number numbers[NUMBERS] = {[N] = {"-n", 0, 65535},
                                                [TIMEOUT] = {"--timeout", 1, INT32_MAX},
                                                [COPIES] = {"--copies", 0, UINT32_MAX}};
 
-/* "NAME" or "NAME=VALUE"; *value is that, or the next argument, *at is moved behind it. */
+/* "--name VALUE" or "--name=VALUE", "-n VALUE" or "-nVALUE"; *at is moved behind it. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value) {
   const size_t size = strlen(name);
   if (strncmp(argv[*at], name, size) != 0) return false;
-  if (argv[*at][size] == '=' && name[1] == '-') {
-    *value = argv[*at] + size + 1;
-  } else if (argv[*at][size] == '\0') {
+  if (argv[*at][size] == '\0') {
     *value = *at + 1 < argc ? argv[++*at] : NULL;
+  } else if (name[1] != '-') {
+    *value = argv[*at] + size;
+  } else if (argv[*at][size] == '=') {
+    *value = argv[*at] + size + 1;
   } else {
     return false;
   }
@@ -71,7 +73,10 @@ char *farm_options_read(struct farm_options *options, int argc, char **argv) {
   *options = (struct farm_options){.local = -1, .copies = 2, .retries = 2, .dmirun = argv + argc};
   for (int i = 2; i < argc; i++) {
     char *why = NULL;
-    if (strcmp(argv[i], "--") == 0) {
+    if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
+      options->help = true;
+      return NULL;
+    } else if (strcmp(argv[i], "--") == 0) {
       options->dmirun = argv + i + 1;
       break;
     } else if (argv[i][0] == '-' && argv[i][1]) {

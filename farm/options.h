@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct farm_options {
+  bool help; /* is asked for; nothing else matters */
   const char *job;
   const char *nodefile; /* NULL: none */
   int32_t local;        /* places of the first process; -1: one for each core */

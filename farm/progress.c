@@ -74,7 +74,7 @@ static void print_line(const struct farm_progress *progress, const struct farm_c
   fprintf(stderr, "; %u worker%s with %u place%s", workers, workers == 1 ? "" : "s", places,
           places == 1 ? "" : "s");
   if (now && seconds > 0) {
-    fprintf(stderr, "; %.3g tasks/s, ", now / seconds);
+    fprintf(stderr, "; %.*f tasks/s, ", now < 10 * seconds ? 3 : 1, now / seconds);
     print_time(left * seconds / now);
     fputs(" left", stderr);
   }
@@ -97,5 +97,5 @@ void farm_progress_end(struct farm_progress *progress, const struct farm_counts 
   fprintf(stderr, "dmifarm: %u of %u tasks done", counts->finished, counts->tasks);
   if (progress->before) fprintf(stderr, ", %u of them before", progress->before);
   if (counts->failed) fprintf(stderr, ", %u failed", counts->failed);
-  fprintf(stderr, "; %.1f s\n", (double)(farm_now() - progress->begin) / 1000);
+  fprintf(stderr, "; %.3f s\n", (double)(farm_now() - progress->begin) / 1000);
 }

@@ -1,14 +1,14 @@
 /*
- * runner.h - the process beside a worker that runs its tasks (docs/dmifarm.md, "The runner").
+ * runner.h - the process that runs the tasks of one place of a worker (docs/dmifarm.md, "The
+ * runner").
  *
- * It is a process of its own, and small: a task is started by fork, which would be slow in a
- * process with a large memory pool; it adopts what tasks leave behind, and ends it; and it outlives
- * its worker for as long as it takes to end all tasks and remove the worker's directory, however
- * the worker ended.
+ * It is a process of its own, and small: starting a task would be slow in a process with a large
+ * memory pool; it adopts what its task leaves behind, and ends it; and it outlives its worker for
+ * as long as it takes to end the task and remove the directory, however the worker ended.
  *
- * A run has a place, a number given by the worker.  Files of place N are in DIR/N: `program`,
- * `cwd/` (the directory of the task) with its `data`, and what it printed, if that is longer than
- * FARM_INLINE: `out`, `err`.
+ * BASE is the directory of the worker, with the programs of the job in BASE/bin.  BASE/N is that of
+ * place N, and of its runner: `program`, `cwd/` (the directory of the task) with its `data`, and
+ * what it printed, if that is longer than FARM_INLINE: `out`, `err`.
  */
 #ifndef FARM_RUNNER_H
 #define FARM_RUNNER_H
@@ -25,10 +25,9 @@
 /* From the worker to the runner. */
 struct farm_ask {
   enum farm_ask_type {
-    FARM_ASK_START, /* the place is free, and its files are there */
+    FARM_ASK_START, /* nothing runs, and the files are there */
     FARM_ASK_STOP   /* asks the task to end (SIGTERM), and ends it (SIGKILL) after the grace */
   } type;
-  uint32_t place;
   uint32_t version;
   uint64_t timeout_ms; /* 0: none */
   bool has_data;
@@ -40,14 +39,14 @@ enum farm_how {
   FARM_EXITED,    /* `status` */
   FARM_SIGNALLED, /* `status` is the number of the signal */
   FARM_TIMED_OUT,
-  FARM_STOPPED,   /* by FARM_ASK_STOP */
-  FARM_NOT_RUN,   /* `status` is an errno: it could not be started */
-  FARM_NOT_STORED /* `status` is an errno: what it printed could not be written */
+  FARM_STOPPED,    /* by FARM_ASK_STOP */
+  FARM_NOT_RUN,    /* `status` is an errno: it could not be started */
+  FARM_NOT_STORED, /* `status` is an errno: what it printed could not be written */
+  FARM_NO_RUNNER   /* said by the worker: the runner was killed, and what it ran with it */
 };
 
 /* From the runner to the worker: a task has ended, and all that it started. */
 struct farm_told {
-  uint32_t place;
   enum farm_how how;
   int32_t status;
   uint64_t ms;                 /* it ran for so long */
@@ -61,16 +60,23 @@ struct farm_told {
 struct farm_runner {
   pid_t pid;
   int socket; /* SOCK_SEQPACKET: struct farm_ask there, struct farm_told back */
-  char *dir;
 };
 
-/* Starts the runner of this process: `program` is this executable file, which calls
- * farm_runner_main when its first argument is FARM_RUNNER_ARG.  False: `errno`. */
+/* BASE, in new memory; NULL: `errno`. */
+char *farm_runner_base(void);
+/* Starts the runner of BASE/PLACE: `program` is this executable file, which calls farm_runner_main
+ * when its first argument is FARM_RUNNER_ARG.  False: `errno`. */
 #define FARM_RUNNER_ARG "--runner"
-bool farm_runner_start(struct farm_runner *runner, const char *program);
-/* Ends all tasks, removes the directory, and waits for the end of the runner. */
+bool farm_runner_start(struct farm_runner *runner, const char *program, const char *base,
+                       int32_t place);
+/* Waits until it has begun; false: it has ended at once. */
+bool farm_runner_ready(const struct farm_runner *runner);
+/* Ends its task, removes its directory, and waits for its end.  The last one of a worker removes
+ * BASE, too. */
 void farm_runner_end(struct farm_runner *runner);
-/* argv: program, FARM_RUNNER_ARG, the descriptor of the socket, the directory. */
+/* It was killed: ends what it has run, as far as that can be known by its environment. */
+void farm_runner_lost(struct farm_runner *runner);
+/* argv: program, FARM_RUNNER_ARG, BASE, the number of the place. */
 int farm_runner_main(int argc, char **argv);
 
 /* Removes a directory with all that is in it. */

@@ -2,7 +2,6 @@
  * runner_start.c - starts the runner, from the worker, and ends it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "runner.h"
+#include "runner_int.h"
 
 extern char **environ;
 
@@ -39,55 +38,63 @@ void farm_remove(const char *path) {
   (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static char *make_dir(void) {
-  const char *base = getenv("TMPDIR");
-  char *dir = farm_format("%s/dmifarm-XXXXXX", base && *base ? base : "/tmp");
-  if (mkdtemp(dir)) return dir;
+char *farm_runner_base(void) {
+  const char *tmp = getenv("TMPDIR");
+  char *dir = farm_format("%s/dmifarm-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *base = NULL;
+  if (mkdtemp(dir)) base = realpath(dir, NULL);
   free(dir);
-  return NULL;
+  return base;
 }
 
-static int spawn(struct farm_runner *runner, const char *program, int theirs) {
-  char descriptor[16];
-  char *argv[] = {(char *)program, (char *)FARM_RUNNER_ARG, descriptor, runner->dir, NULL};
+/* Everything else is closed there: nobody but this runner has its socket. */
+static int spawn(struct farm_runner *runner, char **argv, int socket) {
+  posix_spawn_file_actions_t files;
   posix_spawnattr_t attr;
   sigset_t none;
   int error;
-  snprintf(descriptor, sizeof(descriptor), "%d", theirs);
   sigemptyset(&none);
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, socket, FARM_RUNNER_SOCKET);
   posix_spawnattr_init(&attr);
   /* A group of its own: Ctrl+C in a terminal is for the worker, which leaves in order. */
   posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setpgroup(&attr, 0);
   posix_spawnattr_setsigmask(&attr, &none);
-  error = posix_spawn(&runner->pid, program, NULL, &attr, argv, environ);
+  error = posix_spawn(&runner->pid, argv[0], &files, &attr, argv, environ);
   posix_spawnattr_destroy(&attr);
+  posix_spawn_file_actions_destroy(&files);
   return error;
 }
 
-bool farm_runner_start(struct farm_runner *runner, const char *program) {
-  int pair[2], error;
+bool farm_runner_start(struct farm_runner *runner, const char *program, const char *base,
+                       int32_t place) {
+  char number[16];
+  char *argv[] = {(char *)program, (char *)FARM_RUNNER_ARG, (char *)base, number, NULL};
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  snprintf(number, sizeof(number), "%d", place);
+  errno = spawn(runner, argv, pair[1]);
+  close(pair[1]);
+  runner->socket = pair[0];
+  if (!errno) return true;
+  close(pair[0]);
   *runner = (struct farm_runner){.socket = -1};
-  if (!(runner->dir = make_dir())) return false;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    error = errno;
-  } else {
-    (void)fcntl(pair[1], F_SETFD, 0);
-    error = spawn(runner, program, pair[1]);
-    close(pair[1]);
-    runner->socket = pair[0];
-    if (!error) return true;
-    close(pair[0]);
-  }
-  farm_remove(runner->dir);
-  free(runner->dir);
-  errno = error;
   return false;
 }
 
+bool farm_runner_ready(const struct farm_runner *runner) {
+  char byte;
+  ssize_t size;
+  do {
+    size = recv(runner->socket, &byte, 1, 0);
+  } while (size < 0 && errno == EINTR);
+  return size == 1;
+}
+
 void farm_runner_end(struct farm_runner *runner) {
+  if (runner->socket < 0) return;
   close(runner->socket);
+  runner->socket = -1;
   while (waitpid(runner->pid, NULL, 0) < 0 && errno == EINTR)
     continue;
-  free(runner->dir);
 }

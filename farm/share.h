@@ -3,11 +3,11 @@
  * "Master and workers").
  *
  * A worker is a process that was welcomed; it has places, each of which runs one task at a time.
- * For each place there are three pages:
- *   order   owned by the worker, which watches `number`; the master writes it (PUT)
- *   report  owned by the master; the worker writes it (PUT), then calls DMI_notify
- *   part    a part of a file on its way, either way; whoever sends writes it before it orders or
- * reports
+ * For each place there are three pages, all owned by the master, which so never waits for a worker:
+ *   order   the master writes it, the worker watches it
+ *   report  the worker writes it (PUT), then calls DMI_notify
+ *   part    a part of a file on its way: the master writes it before it orders (PART), and the
+ *           worker reads it (GET); or the worker writes it before it reports (SENT)
  *
  * Both sides take turns, so a page is never written before its last contents were read:
  *
@@ -64,11 +64,12 @@ struct farm_order {
 struct farm_report {
   uint32_t turn; /* of the order that it answers */
   enum farm_report_type {
+    FARM_REPORT_NONE,
     FARM_REPORT_FREE,
     FARM_REPORT_WANT,
     FARM_REPORT_ENDED,
     FARM_REPORT_SENT,
-    FARM_REPORT_BROKEN /* the worker cannot go on: `told.status` is an errno */
+    FARM_REPORT_BROKEN /* out of turn: the worker cannot go on; `told.status` is an errno */
   } type;
   enum farm_file file;
   int64_t offset, part_size;
@@ -85,7 +86,10 @@ struct farm_start {
 
 /* The value of DMI_notify: a place of a worker has reported. */
 #define FARM_NOTE(worker, place) ((worker)*INT64_C(65536) + (place))
-#define FARM_NOTE_TIME INT64_C(-1)   /* it is time to look */
+#define FARM_PLACES 65535          /* a worker has no more */
+#define FARM_CHORE FARM_PLACES     /* in place of a place: a chore for it is done (master_int.h) */
+#define FARM_NOTE_TIME INT64_C(-1) /* it is time to look */
 #define FARM_NOTE_STORED INT64_C(-2) /* results are on the disk */
+#define FARM_NOTE_FINISH INT64_C(-3) /* `finish` has ended */
 
 #endif

@@ -115,7 +115,7 @@ static void print_axis(FILE *file, int64_t ms, uint32_t rows) {
     double x = LEFT + WIDTH * i / 5.;
     fprintf(file,
             "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%u\" stroke=\"#ddd\"/>"
-            "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3g s</text>\n",
+            "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3f s</text>\n",
             x, TOP - 6, x, TOP + rows * ROW, x, TOP - 12, (double)ms * i / 5000);
   }
 }

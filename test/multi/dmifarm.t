@@ -76,7 +76,7 @@ my $farm = DMIFarm->new($t);
   is_deeply([sort grep { /\.[b-z]\z/ } keys %results], [qw(bad.b endless.b shot.b)], 'each was tried twice');
   is(content("$job/failed/bad.b/stdout"), "some\n", 'what it printed');
   is(content("$job/failed/bad.b/stderr"), "why\n", 'also to stderr');
-  is(content("$job/failed/bad.b/status"), 'exit status 3', 'how it ended');
+  is(content("$job/failed/bad.b/status"), "exit status 3\n", 'how it ended');
   like($master->err, qr/^  failed: $_ /m, "the table tells of $_") for qw(bad shot endless);
   ok(!-e "$job/done", 'the job is not done');
   write_file("$job/good.txt", 'mine');

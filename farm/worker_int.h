@@ -1,0 +1,47 @@
+/*
+ * worker_int.h - what the files of a worker share; no other file includes it.
+ */
+#ifndef FARM_WORKER_INT_H
+#define FARM_WORKER_INT_H
+
+#include <pthread.h>
+
+#include "share.h"
+
+struct farm_worker {
+  struct farm_start start;
+  char *base; /* its directory (runner.h) */
+  struct farm_work *places;
+};
+
+/* A place.  Its order thread follows the orders of the master, its runner thread what the runner
+ * tells.  As both sides take turns (share.h), only one of them has something to report. */
+struct farm_work {
+  struct farm_worker *worker;
+  int32_t number;
+  pthread_t order_thread, runner_thread;
+  /* Of the order thread: */
+  struct farm_order order; /* the last one */
+  bool stopped;            /* the task of this turn is not to be run */
+  struct farm_order task;  /* the START of the task that is fetched or runs */
+  int file;                /* being fetched; -1: none */
+  /* Written by the order thread while `asked` is not set: */
+  uint32_t turn; /* of the last order that was not out of turn */
+  /* Guarded by the lock: */
+  pthread_mutex_t lock;
+  struct farm_runner runner;
+  bool asked; /* the runner was asked to run the task of this turn, and has not told its end */
+  bool over;  /* the runner is not needed any more */
+  int error;  /* an errno: the place cannot go on, and all its reports say so */
+};
+
+/* ---- worker_place.c: orders ---- */
+/* Returns when the master has ended the place, or is gone. */
+void farm_follow_orders(struct farm_work *work);
+
+/* ---- worker.c: reports, and the runner thread ---- */
+/* Writes a report, and tells the master.  False: it does not hear it any more. */
+bool farm_report(struct farm_work *work, struct farm_report *report);
+bool farm_report_end(struct farm_work *work, enum farm_how how, int status);
+
+#endif

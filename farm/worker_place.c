@@ -1,0 +1,188 @@
+/*
+ * worker_place.c - a place of a worker: follows the orders of the master.
+ */
+#include <dmi_api.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "file.h"
+#include "worker_int.h"
+
+static char *path_of(const struct farm_work *work, const char *name) {
+  return farm_format("%s/%d/%s", work->worker->base, work->number, name);
+}
+
+static int64_t part_addr(const struct farm_work *work) {
+  return work->worker->start.part_addr + work->number * FARM_PART;
+}
+
+/* ---- A task begins --------------------------------------------------------------------------- */
+
+static const char *file_name(enum farm_file file) {
+  static const char *const names[] = {"program", "cwd/data", "out", "err"};
+  return names[file];
+}
+
+/* A new one: some systems bring a file that is cut and written again to the disk at once. */
+static bool open_file(struct farm_work *work, enum farm_file file) {
+  char *path = path_of(work, file_name(file));
+  const mode_t mode = file == FARM_PROGRAM && work->task.runs ? 0700 : 0600;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  work->file = open(path, flags, mode);
+  if (work->file < 0 && errno == EEXIST && unlink(path) == 0) work->file = open(path, flags, mode);
+  free(path);
+  return work->file >= 0;
+}
+
+static bool close_file(struct farm_work *work) {
+  const int file = work->file;
+  work->file = -1;
+  return close(file) == 0;
+}
+
+/* An empty directory for the task. */
+static bool make_cwd(const struct farm_work *work) {
+  char *cwd = path_of(work, "cwd");
+  bool made = mkdir(cwd, 0700) == 0;
+  if (!made && errno == EEXIST) {
+    farm_remove(cwd);
+    made = mkdir(cwd, 0700) == 0;
+  }
+  free(cwd);
+  return made;
+}
+
+/* If there is no runner at the moment, its thread says so. */
+static bool run(struct farm_work *work) {
+  struct farm_ask ask = {.type = FARM_ASK_START,
+                         .version = work->task.version,
+                         .timeout_ms = work->task.timeout_ms,
+                         .has_data = work->task.has_data};
+  memcpy(ask.name, work->task.name, sizeof(ask.name));
+  pthread_mutex_lock(&work->lock);
+  work->asked = true;
+  (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
+  pthread_mutex_unlock(&work->lock);
+  return true;
+}
+
+static bool want(struct farm_work *work, enum farm_file file, int64_t offset) {
+  struct farm_report wanted = {
+      .turn = work->turn, .type = FARM_REPORT_WANT, .file = file, .offset = offset};
+  return farm_report(work, &wanted);
+}
+
+/* All of `file` before `offset` is here: asks for more, or goes on with the next file, or runs. */
+static bool fetch(struct farm_work *work, enum farm_file file, int64_t offset) {
+  if (work->stopped) {
+    if (work->file >= 0) (void)close_file(work);
+    return farm_report_end(work, FARM_STOPPED, 0);
+  }
+  for (; file <= (work->task.has_data ? FARM_DATA : FARM_PROGRAM); file++, offset = 0) {
+    if (work->file < 0 && !open_file(work, file))
+      return farm_report_end(work, FARM_NOT_STORED, errno);
+    if (offset < work->task.size[file]) return want(work, file, offset);
+    if (!close_file(work)) return farm_report_end(work, FARM_NOT_STORED, errno);
+  }
+  return run(work);
+}
+
+static bool on_start(struct farm_work *work) {
+  const struct farm_order *order = &work->order;
+  const char *bytes = order->bytes;
+  work->task = *order;
+  if (work->file >= 0) (void)close_file(work); /* of one before that could not be stored */
+  if (work->stopped) return farm_report_end(work, FARM_STOPPED, 0);
+  if (!make_cwd(work)) return farm_report_end(work, FARM_NOT_STORED, errno);
+  if (order->size[0] + order->size[1] > FARM_SHORT) return fetch(work, FARM_PROGRAM, 0);
+  for (enum farm_file file = FARM_PROGRAM; file <= (order->has_data ? FARM_DATA : FARM_PROGRAM);
+       file++) {
+    const int64_t size = order->size[file];
+    if (!open_file(work, file)) return farm_report_end(work, FARM_NOT_STORED, errno);
+    if (!farm_write(work->file, bytes, size) || !close_file(work))
+      return farm_report_end(work, FARM_NOT_STORED, errno);
+    bytes += size;
+  }
+  return run(work);
+}
+
+/* The part that was asked for. */
+static bool on_part(struct farm_work *work) {
+  const struct farm_order *order = &work->order;
+  char *bytes = farm_alloc((size_t)order->part_size);
+  bool well = DMI_read(part_addr(work), order->part_size, bytes, DMI_GET_READ, NULL);
+  bool stored = well && farm_write(work->file, bytes, order->part_size);
+  const int error = errno;
+  free(bytes);
+  if (!well) return false;
+  if (stored) return fetch(work, order->file, order->offset + order->part_size);
+  (void)close_file(work);
+  return farm_report_end(work, FARM_NOT_STORED, error);
+}
+
+/* ---- What it has printed --------------------------------------------------------------------- */
+
+static bool on_send(struct farm_work *work) {
+  const struct farm_order *order = &work->order;
+  struct farm_report sent = {
+      .turn = work->turn, .type = FARM_REPORT_SENT, .file = order->file, .offset = order->offset};
+  char *path = path_of(work, file_name(order->file)), *bytes = farm_alloc(FARM_PART);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = file < 0 ? -1 : pread(file, bytes, FARM_PART, order->offset);
+  bool well = true;
+  if (size > 0 && !DMI_write(part_addr(work), size, bytes, DMI_PUT_WRITE, NULL)) {
+    well = DMI_errno() == DMI_ENOMEM; /* else the master is gone */
+    size = -1;
+  }
+  sent.part_size = size; /* -1: it cannot be read, or not be sent */
+  if (file >= 0) close(file);
+  free(path);
+  free(bytes);
+  return well && farm_report(work, &sent);
+}
+
+/* ---- A place --------------------------------------------------------------------------------- */
+
+static bool on_turn(struct farm_work *work) {
+  work->turn = work->order.turn;
+  work->stopped = work->order.stop == work->turn;
+  switch (work->order.type) {
+    case FARM_ORDER_START:
+      return on_start(work);
+    case FARM_ORDER_PART:
+      return on_part(work);
+    case FARM_ORDER_SEND:
+      return on_send(work);
+    default:
+      return true;
+  }
+}
+
+/* What runs, if it still does. */
+static void stop(struct farm_work *work) {
+  struct farm_ask ask = {.type = FARM_ASK_STOP};
+  pthread_mutex_lock(&work->lock);
+  if (work->asked) (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
+  pthread_mutex_unlock(&work->lock);
+}
+
+void farm_follow_orders(struct farm_work *work) {
+  const int64_t size = sizeof(struct farm_order);
+  const int64_t addr = work->worker->start.order_addr + work->number * size;
+  struct farm_order *order = &work->order;
+  struct farm_report here = {.type = FARM_REPORT_FREE};
+  bool well = farm_report(work, &here);
+  while (well && DMI_watch(addr, size, order, order, NULL) && order->type != FARM_ORDER_END) {
+    if (order->turn != work->turn) {
+      well = on_turn(work);
+    } else if (order->stop == work->turn) {
+      stop(work);
+    }
+  }
+}
