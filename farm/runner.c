@@ -40,7 +40,7 @@
 
 struct runner {
   int socket, signals;
-  const char *base;
+  char *base;
   int base_lock;       /* a shared lock: this runner is not the last one; -1: none */
   char *dir, *program; /* BASE/N, BASE/N/program */
   enum { FREE, RUNS, ASKED, ENDS } state;
@@ -226,52 +226,77 @@ static void end_all(struct runner *runner) {
     kill_children();
     any = waitpid(-1, NULL, 0) > 0;
   }
-  farm_remove(runner->dir);
+  if (runner->dir) farm_remove(runner->dir);
   /* No other runner has the lock: this is the last one.  When several try at once one of them gets
    * it, as each has given up its shared lock when it tries. */
   if (runner->base_lock >= 0 && flock(runner->base_lock, LOCK_EX | LOCK_NB) == 0)
     farm_remove(runner->base);
 }
 
-static bool prepare(struct runner *runner) {
-  char *path;
-  sigset_t mask;
-  const char *known = getenv("PATH");
+/* The directory of the worker.  The first runner makes it, so that there is somebody who removes
+ * it, whenever the worker ends. */
+static char *make_base(const char *known) {
+  const char *tmp = getenv("TMPDIR");
+  char *dir, *base = NULL;
+  if (*known) return farm_strdup(known);
+  dir = farm_format("%s/dmifarm-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  if (mkdtemp(dir)) base = realpath(dir, NULL);
+  free(dir);
+  return base;
+}
+
+static bool make_dirs(struct runner *runner, const char *base, const char *place) {
+  if (!(runner->base = make_base(base))) return false;
+  runner->dir = farm_format("%s/%s", runner->base, place);
+  runner->program = farm_format("%s/program", runner->dir);
   runner->base_lock = open(runner->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (runner->base_lock < 0 || flock(runner->base_lock, LOCK_SH) != 0) return false;
-  if (mkdir(runner->dir, 0700) != 0 && errno != EEXIST) return false;
-  if (chdir(runner->dir) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return false;
-  prctl(PR_SET_NAME, "dmifarm-runner");
+  return runner->base_lock >= 0 && flock(runner->base_lock, LOCK_SH) == 0 &&
+         (mkdir(runner->dir, 0700) == 0 || errno == EEXIST) && chdir(runner->dir) == 0;
+}
+
+static bool set_signals(struct runner *runner) {
+  sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGCHLD);
   sigprocmask(SIG_BLOCK, &mask, NULL);
   for (int i = 0; i < farm_ignored_num; i++)
     signal(farm_ignored_signals[i], SIG_IGN);
   runner->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+  return runner->signals >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+}
+
+/* For all tasks. */
+static void set_environment(const struct runner *runner) {
+  const char *known = getenv("PATH");
+  char *path = farm_format("%s/bin:%s", runner->base, known ? known : "/usr/bin:/bin");
+  char *pid = farm_format("%ld", (long)getpid());
   farm_clean_environment();
-  path = farm_format("%s/bin:%s", runner->base, known ? known : "/usr/bin:/bin");
   setenv("PATH", path, 1);
+  setenv(FARM_RUN_TAG, pid, 1);
   free(path);
-  path = farm_format("%ld", (long)getpid());
-  setenv(FARM_RUN_TAG, path, 1);
-  free(path);
-  return runner->signals >= 0;
+  free(pid);
+}
+
+static bool say_hello(const struct runner *runner, int error) {
+  struct farm_hello hello = {.error = error};
+  if (runner->base) snprintf(hello.base, sizeof(hello.base), "%s", runner->base);
+  return send(runner->socket, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello);
 }
 
 int farm_runner_main(int argc, char **argv) {
-  struct runner runner = {.output = {{.pipe = -1, .file = -1}, {.pipe = -1, .file = -1}}};
+  struct runner runner = {.socket = FARM_RUNNER_SOCKET, .base_lock = -1};
   if (argc != 4) return 2;
-  runner.socket = FARM_RUNNER_SOCKET;
-  runner.base = argv[2];
-  runner.dir = farm_format("%s/%s", runner.base, argv[3]);
-  runner.program = farm_format("%s/program", runner.dir);
+  for (int i = 0; i < 2; i++)
+    runner.output[i].pipe = runner.output[i].file = -1;
   (void)fcntl(runner.socket, F_SETFD, FD_CLOEXEC);
-  if (prepare(&runner)) {
-    runner.over = send(runner.socket, "", 1, MSG_NOSIGNAL) != 1;
-    while (!runner.over)
-      wait_and_work(&runner);
-    end_all(&runner);
-  }
+  prctl(PR_SET_NAME, "dmifarm-runner");
+  runner.over = !set_signals(&runner) || !make_dirs(&runner, argv[2], argv[3]);
+  if (!say_hello(&runner, runner.over ? errno : 0)) runner.over = true;
+  if (!runner.over) set_environment(&runner);
+  while (!runner.over)
+    wait_and_work(&runner);
+  end_all(&runner);
+  free(runner.base);
   free(runner.dir);
   free(runner.program);
   return 0;

@@ -62,21 +62,20 @@ struct farm_runner {
   int socket; /* SOCK_SEQPACKET: struct farm_ask there, struct farm_told back */
 };
 
-/* BASE, in new memory; NULL: `errno`. */
-char *farm_runner_base(void);
-/* Starts the runner of BASE/PLACE: `program` is this executable file, which calls farm_runner_main
- * when its first argument is FARM_RUNNER_ARG.  False: `errno`. */
+/* Starts the runner of BASE/PLACE; the first one of a worker, with NULL for `base`, makes BASE.
+ * `program` is this executable file, which calls farm_runner_main when its first argument is
+ * FARM_RUNNER_ARG.  False: `errno`. */
 #define FARM_RUNNER_ARG "--runner"
 bool farm_runner_start(struct farm_runner *runner, const char *program, const char *base,
                        int32_t place);
-/* Waits until it has begun; false: it has ended at once. */
-bool farm_runner_ready(const struct farm_runner *runner);
+/* Waits until it has begun: BASE, in new memory.  NULL: it could not; `errno`. */
+char *farm_runner_ready(const struct farm_runner *runner);
 /* Ends its task, removes its directory, and waits for its end.  The last one of a worker removes
  * BASE, too. */
 void farm_runner_end(struct farm_runner *runner);
 /* It was killed: ends what it has run, as far as that can be known by its environment. */
 void farm_runner_lost(struct farm_runner *runner);
-/* argv: program, FARM_RUNNER_ARG, BASE, the number of the place. */
+/* argv: program, FARM_RUNNER_ARG, BASE or nothing, the number of the place. */
 int farm_runner_main(int argc, char **argv);
 
 /* Removes a directory with all that is in it. */

@@ -12,6 +12,12 @@
 /* Its descriptor in the runner. */
 #define FARM_RUNNER_SOCKET 3
 
+/* The first thing that it tells. */
+struct farm_hello {
+  int error; /* an errno: it cannot begin */
+  char base[PATH_MAX];
+};
+
 /* By the runner, which ends with its worker; not by tasks. */
 extern const int farm_ignored_signals[];
 extern const int farm_ignored_num;

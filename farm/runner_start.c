@@ -38,14 +38,6 @@ void farm_remove(const char *path) {
   (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-char *farm_runner_base(void) {
-  const char *tmp = getenv("TMPDIR");
-  char *dir = farm_format("%s/dmifarm-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *base = NULL;
-  if (mkdtemp(dir)) base = realpath(dir, NULL);
-  free(dir);
-  return base;
-}
-
 /* Everything else is closed there: nobody but this runner has its socket. */
 static int spawn(struct farm_runner *runner, char **argv, int socket) {
   posix_spawn_file_actions_t files;
@@ -69,26 +61,32 @@ static int spawn(struct farm_runner *runner, char **argv, int socket) {
 bool farm_runner_start(struct farm_runner *runner, const char *program, const char *base,
                        int32_t place) {
   char number[16];
-  char *argv[] = {(char *)program, (char *)FARM_RUNNER_ARG, (char *)base, number, NULL};
-  int pair[2];
+  char *argv[] = {(char *)program, (char *)FARM_RUNNER_ARG, (char *)(base ? base : ""), number,
+                  NULL};
+  int pair[2], error;
+  *runner = (struct farm_runner){.socket = -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
   snprintf(number, sizeof(number), "%d", place);
-  errno = spawn(runner, argv, pair[1]);
+  error = spawn(runner, argv, pair[1]);
   close(pair[1]);
-  runner->socket = pair[0];
-  if (!errno) return true;
-  close(pair[0]);
-  *runner = (struct farm_runner){.socket = -1};
-  return false;
+  if (error) {
+    close(pair[0]);
+  } else {
+    runner->socket = pair[0];
+  }
+  errno = error;
+  return error == 0;
 }
 
-bool farm_runner_ready(const struct farm_runner *runner) {
-  char byte;
+char *farm_runner_ready(const struct farm_runner *runner) {
+  struct farm_hello hello;
   ssize_t size;
   do {
-    size = recv(runner->socket, &byte, 1, 0);
+    size = recv(runner->socket, &hello, sizeof(hello), 0);
   } while (size < 0 && errno == EINTR);
-  return size == 1;
+  if (size == (ssize_t)sizeof(hello) && !hello.error) return farm_strdup(hello.base);
+  errno = size == (ssize_t)sizeof(hello) ? hello.error : ECHILD;
+  return NULL;
 }
 
 void farm_runner_end(struct farm_runner *runner) {

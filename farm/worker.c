@@ -81,6 +81,18 @@ static void hear_runner(struct farm_work *work, struct farm_report *report) {
   }
 }
 
+/* Until it has begun; 0, or an errno.  *base: the directory, in new memory. */
+static int wait_for(const struct farm_runner *runner, char **base) {
+  char *path = farm_runner_ready(runner);
+  const int error = path ? 0 : errno;
+  if (base) {
+    *base = path;
+  } else {
+    free(path);
+  }
+  return error;
+}
+
 /* It was killed, and is started again.  With the lock. */
 static void replace_runner(struct farm_work *work) {
   struct farm_runner *runner = &work->runner;
@@ -88,8 +100,8 @@ static void replace_runner(struct farm_work *work) {
   farm_runner_lost(runner);
   if (!farm_runner_start(runner, PROGRAM, worker->base, work->number)) {
     work->error = errno;
-  } else if (!farm_runner_ready(runner)) {
-    work->error = ECHILD;
+  } else {
+    work->error = wait_for(runner, NULL);
   }
 }
 
@@ -129,7 +141,7 @@ static void follow_both(struct farm_work *work) {
 
 static void *run_place(void *arg) {
   struct farm_work *work = arg;
-  int error = farm_runner_ready(&work->runner) ? 0 : ECHILD;
+  int error = work->number ? wait_for(&work->runner, NULL) : 0; /* the first one has begun */
   if (!error) error = pthread_create(&work->runner_thread, NULL, follow_runner, work);
   if (error) {
     report_broken(work, error);
@@ -140,41 +152,14 @@ static void *run_place(void *arg) {
   return NULL;
 }
 
-/* The runners first: while a process is started nobody is to have a program open for writing, as
- * that could not be run meanwhile. */
-static int32_t start_runners(struct farm_worker *worker) {
-  int32_t num = 0;
-  for (; num < worker->start.places; num++) {
-    struct farm_work *work = &worker->places[num];
-    *work = (struct farm_work){.worker = worker, .number = num, .file = -1};
-    pthread_mutex_init(&work->lock, NULL);
-    if (farm_runner_start(&work->runner, PROGRAM, worker->base, num)) continue;
-    report_broken(work, errno);
-    break;
-  }
-  return num;
+/* Starts the runner of a place; 0, or an errno.  The first one makes the worker's directory. */
+static int start_runner(struct farm_worker *worker, int32_t number) {
+  struct farm_work *work = &worker->places[number];
+  *work = (struct farm_work){.worker = worker, .number = number, .file = -1};
+  pthread_mutex_init(&work->lock, NULL);
+  if (!farm_runner_start(&work->runner, PROGRAM, worker->base, number)) return errno;
+  return number ? 0 : wait_for(&work->runner, &worker->base);
 }
-
-static void run_places(struct farm_worker *worker) {
-  const int32_t runners = start_runners(worker);
-  int32_t threads = 0;
-  int error = 0;
-  while (runners == worker->start.places && threads < runners && !error) {
-    struct farm_work *work = &worker->places[threads];
-    error = pthread_create(&work->order_thread, NULL, run_place, work);
-    if (error) {
-      report_broken(work, error); /* so the master ends the others */
-    } else {
-      threads++;
-    }
-  }
-  for (int32_t i = 0; i < threads; i++)
-    pthread_join(worker->places[i].order_thread, NULL);
-  for (int32_t i = threads; i < runners; i++)
-    farm_runner_end(&worker->places[i].runner);
-}
-
-/* ---- The worker ------------------------------------------------------------------------------ */
 
 static int unpack_bin(const struct farm_worker *worker) {
   const int64_t size = worker->start.bin_size;
@@ -187,20 +172,40 @@ static int unpack_bin(const struct farm_worker *worker) {
   return error;
 }
 
+/* Starts the threads of all places; how many there are, and 0 or an errno. */
+static int start_threads(struct farm_worker *worker, int32_t *threads) {
+  int error = 0;
+  for (*threads = 0; *threads < worker->start.places; ++*threads) {
+    struct farm_work *work = &worker->places[*threads];
+    error = pthread_create(&work->order_thread, NULL, run_place, work);
+    if (error) break;
+  }
+  return error;
+}
+
+/* The runners first: while a process is started nobody is to have a program open for writing, as
+ * that could not be run meanwhile.  If something fails, the master ends what has begun. */
+static void run_places(struct farm_worker *worker) {
+  int32_t runners = 0, threads = 0;
+  int error = 0;
+  while (runners < worker->start.places && !error)
+    error = start_runner(worker, runners++);
+  if (!error) error = unpack_bin(worker);
+  if (!error) error = start_threads(worker, &threads);
+  if (error) report_broken(&worker->places[threads], error);
+  for (int32_t i = 0; i < threads; i++)
+    pthread_join(worker->places[i].order_thread, NULL);
+  for (int32_t i = threads; i < runners; i++)
+    farm_runner_end(&worker->places[i].runner);
+}
+
+/* ---- The worker ------------------------------------------------------------------------------ */
+
 void farm_worker(int64_t addr) {
   struct farm_worker worker = {0};
-  struct farm_work first = {.worker = &worker, .lock = PTHREAD_MUTEX_INITIALIZER};
-  int error;
   if (!DMI_read(addr, sizeof(worker.start), &worker.start, DMI_GET_READ, NULL)) return;
   worker.places = farm_alloc((size_t)worker.start.places * sizeof(*worker.places));
-  worker.base = farm_runner_base();
-  error = worker.base ? unpack_bin(&worker) : errno;
-  if (error) {
-    report_broken(&first, error);
-  } else {
-    run_places(&worker);
-  }
-  if (worker.base) farm_remove(worker.base);
+  run_places(&worker);
   free(worker.base);
   free(worker.places);
 }

@@ -88,14 +88,24 @@ static pid_t read_pid(uint32_t place, const char *name) {
   return (pid_t)pid;
 }
 
+static void start_runner(uint32_t place) {
+  char *path;
+  assert_true(farm_runner_start(&runners[place], "/proc/self/exe", base, (int32_t)place));
+  path = farm_runner_ready(&runners[place]);
+  assert_non_null(path);
+  if (base) {
+    assert_string_equal(path, base);
+    free(path);
+  } else {
+    base = path;
+  }
+}
+
 static int start_runners(void **state) {
   (void)state;
-  base = farm_runner_base();
-  if (!base) return -1;
-  for (int32_t i = 0; i < PLACES; i++)
-    if (!farm_runner_start(&runners[i], "/proc/self/exe", base, i) ||
-        !farm_runner_ready(&runners[i]))
-      return -1;
+  base = NULL; /* the first one makes it */
+  for (uint32_t i = 0; i < PLACES; i++)
+    start_runner(i);
   return 0;
 }
 
@@ -271,8 +281,7 @@ static void test_runner_killed(void **state) {
   farm_runner_lost(&runners[0]);
   wait_gone(pid); /* it ends with the runner */
   assert_int_not_equal(kill(away, 0), 0);
-  assert_true(farm_runner_start(&runners[0], "/proc/self/exe", base, 0));
-  assert_true(farm_runner_ready(&runners[0]));
+  start_runner(0);
   char *cwd = path_of(0, "cwd");
   farm_remove(cwd);
   free(cwd);
