@@ -79,6 +79,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   dmi_uid_set_free(&c->dead);
   dmi_uid_set_free(&c->reserves);
   dmi_directory_known_free(&c->known);
+  dmi_directory_settle(c);
   free(c);
 }
 

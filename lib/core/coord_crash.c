@@ -425,6 +425,7 @@ void dmi_coord_end_ready(struct dmi_member *m) {
   c->rebuilds = false;
   memset(&c->deferred, 0, sizeof(c->deferred));
   m->env.survive->all_taken(m->env.survive_arg, m->coord->view);
+  dmi_directory_settle(c);
   dmi_directory_forget_rest(m);
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_pack body;

@@ -82,10 +82,15 @@ static uint32_t end_of(const struct dmi_known *known, uint32_t first) {
   return end;
 }
 
+/* Has `by` given it away?  (Who only takes its own heir for the home has not.) */
+static bool is_given(const struct dmi_told *told) {
+  return told->before == told->by && told->entry.home != told->by;
+}
+
 /* Has `by` handed it over to its heir, where it has not arrived completely? */
 static bool is_handed(const struct dmi_coord *c, const struct dmi_told *told) {
   const struct dmi_record *leaver = dmi_coord_find(c, told->by);
-  return leaver && told->entry.home && leaver->heir == told->entry.home;
+  return is_given(told) && leaver && leaver->heir == told->entry.home;
 }
 
 /* Has the heir of a leaver handed it on?  Then who takes that heir for the home knows less. */
@@ -139,7 +144,7 @@ static void take_back_homes(struct dmi_coord *c, uint64_t carried) {
     struct dmi_told *told = &c->known.told.at[i];
     const struct dmi_record *record = dmi_coord_find(c, told->by);
     bool counts = record && record->ready && record->ready <= carried;
-    if (!counts) told->entry.home = told->before;
+    if (!counts && !is_given(told)) told->entry.home = told->before;
   }
 }
 
@@ -169,8 +174,30 @@ static void take_results(struct dmi_coord *c) {
     *DMI_LIST_ADD(&c->results) = c->known.results.at[i];
 }
 
+/* A coordinator that stays begins each recovery with the homes of the last RESUME.  Those of one
+ * that another loss has ended are void: an heir may not have heard of a mapping, and the leaver, or
+ * RECOVER, that was to tell it may be lost.  If members know better, they tell. */
+static void begin_homes(struct dmi_coord *c) {
+  bool first = !c->homes.num; /* since RESUME; later there is one at least, of the system mapping */
+  if (c->rebuilds) return;
+  for (uint32_t i = 0; first && i <= c->mappings.num; i++) {
+    const struct dmi_entry *entry = i < c->mappings.num ? &c->mappings.at[i] : &c->system;
+    *DMI_LIST_ADD(&c->homes) = (struct dmi_home){entry->base, entry->home};
+  }
+  for (uint32_t i = 0; !first && i < c->homes.num; i++) {
+    struct dmi_entry *entry = dmi_directory_find(c, c->homes.at[i].base);
+    if (entry) entry->home = c->homes.at[i].uid; /* none: dropped, and addresses are not reused */
+  }
+}
+
+void dmi_directory_settle(struct dmi_coord *c) {
+  free(c->homes.at);
+  memset(&c->homes, 0, sizeof(c->homes));
+}
+
 void dmi_directory_rebuild(struct dmi_coord *c, dmi_uid_t lost, uint64_t carried) {
   uint32_t end;
+  begin_homes(c);
   take_back_homes(c, carried);
   if (c->known.told.num)
     qsort(c->known.told.at, c->known.told.num, sizeof(*c->known.told.at), by_base);

@@ -255,6 +255,7 @@ static void begin_home(struct dmi_handover *h, struct dmi_out *out) {
 static void move_home(struct dmi_handover *h, struct dmi_out *out) {
   struct dmi_map *map = h->home;
   ENV(h, hold, map);
+  map->given = h->heir;
   atomic_store(&map->home, h->heir);
   if (!DMI_BROKEN(h, DMI_HBREAK_LIST)) collect_tails(h, map);
   ENV(h, release, map);

@@ -205,8 +205,8 @@ struct dmi_member_env {
   /* dmi_net_addrs: both ends of an established connection */
   void (*addrs)(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_addr *theirs);
   /* The first mapping known here that begins above this address, with its home, and who that was
-   * before a recovery that is not over (0: not known).  False: there is none.  NULL: no mapping is
-   * known here. */
+   * before a recovery that is not over (0: not known), or before this process gave it away. False:
+   * there is none.  NULL: no mapping is known here. */
   bool (*next_mapping)(void *arg, uint64_t above, struct dmi_entry *entry, dmi_uid_t *before);
   void *mapping_arg;
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */

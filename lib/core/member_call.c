@@ -149,9 +149,13 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
   }
 }
 
-/* The home of the mapping was lost since this was sent: who is the home now is known at RESUME. */
+/* The home of the mapping was lost since this was sent: who is the home now is known at RESUME.  Or
+ * it has left, and this process has heard of that by the agreement before this came. */
 static bool has_lost_home(const struct dmi_member *m, const struct dmi_mact *act) {
-  return act->error == DMI_OK && act->mapping.page_num && !dmi_member_find(m, act->mapping.home);
+  const struct dmi_peer *home;
+  if (act->error != DMI_OK || !act->mapping.page_num) return false;
+  home = dmi_member_find(m, act->mapping.home);
+  return !home || (home->left && m->env.survive);
 }
 
 static void ask_later(struct dmi_member_call *call, uint64_t base) {
@@ -227,6 +231,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
     if (has_lost_home(m, act)) {
       ask_later(&m->calls.at[i], act->mapping.base);
       m->out->num--;
+      if (!m->crash) dmi_member_calls_later(m);
       return true;
     }
     note_notice(m, msg->member.op, type, act);

@@ -528,8 +528,15 @@ struct dmi_result {
 /* Member `by` says that it knows this mapping. */
 struct dmi_told {
   dmi_uid_t by;
-  dmi_uid_t before; /* the home before a recovery that is not over; 0: not known */
+  /* the home before a recovery that is not over, 0: not known; `by`: it has given it away */
+  dmi_uid_t before;
   struct dmi_entry entry;
+};
+
+/* Whom the coordinator took for the home of a mapping. */
+struct dmi_home {
+  uint64_t base;
+  dmi_uid_t uid;
 };
 
 /* What members have told in STATE about mappings and results. */
@@ -580,6 +587,7 @@ struct dmi_coord {
   DMI_LIST(struct dmi_got) got; /* STATES: notices that members were given */
   DMI_LIST(struct dmi_inherits) inherits; /* STATE: as RECOVER before this one said */
   struct dmi_known known;                 /* until RESUME */
+  DMI_LIST(struct dmi_home) homes;        /* until RESUME: as of the last one; none: it rebuilds */
   uint64_t reserve;                       /* the next `limit`; 0: none is asked for */
   struct dmi_uid_set reserves;            /* members whose RESERVED has not arrived */
   DMI_LIST(struct dmi_given) given;       /* notices whose NOTICE_OK has not come */
@@ -701,6 +709,7 @@ void dmi_directory_pack_homes(struct dmi_pack *pack, const struct dmi_coord *c, 
 /* The homes of lost processes are their heirs' now. */
 void dmi_directory_inherit(struct dmi_coord *c, const struct dmi_removed *lost, uint32_t lost_num,
                            dmi_uid_t heir);
+void dmi_directory_settle(struct dmi_coord *c); /* READY of all: these homes count */
 void dmi_directory_lost(struct dmi_member *m, dmi_uid_t uid);
 void dmi_directory_forget_rest(struct dmi_member *m);
 void dmi_directory_resume(struct dmi_member *m);

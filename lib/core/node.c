@@ -86,7 +86,7 @@ struct dmi_map *dmi_node_enter(struct dmi_node *node, const struct dmi_entry *en
   return records->find(records->arg, entry->base);
 }
 
-/* For membership: the mappings known here. */
+/* For membership: the mappings known here.  Who has given the home away was it before. */
 static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry, dmi_uid_t *before) {
   const struct dmi_node *node = arg;
   const struct dmi_handover_env *records = &node->env->records;
@@ -96,7 +96,9 @@ static bool next_mapping(void *arg, uint64_t above, struct dmi_entry *entry, dmi
   arriving = atomic_load(&map->arriving); /* half of a home is not one */
   *entry = (struct dmi_entry){map->base, map->page_size, map->page_num,
                               arriving ? arriving : atomic_load(&map->home), map->tag};
-  *before = dmi_recover_home_before(node->recover, map->base, entry->home);
+  *before = map->given == entry->home
+                ? node->core->self
+                : dmi_recover_home_before(node->recover, map->base, entry->home);
   return true;
 }
 

@@ -158,6 +158,7 @@ struct dmi_map {
   uint64_t tag; /* its tag in the directory (core/heap.h); not used by the page protocol */
   _Atomic dmi_uid_t home;
   _Atomic uint32_t arriving; /* uid of the leaver whose home is arriving here (R8.2); 0: none */
+  dmi_uid_t given;   /* the daemon's: the heir to which this process has given the home; 0: none */
   _Atomic bool hole; /* at the home: pages without a record are LOST (docs/crashes-pages.md) */
 };
 
@@ -325,8 +326,8 @@ void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dm
 unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                                    struct dmi_msg *msg);
 
-/* core->stopping was set: operations that wait here end with DMI_EEND, but for those that wait for a
- * lock.  A frozen page does so when it resumes. */
+/* core->stopping was set: operations that wait here end with DMI_EEND, but for those that wait for
+ * a lock.  A frozen page does so when it resumes. */
 void dmi_page_wait_stop(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 
 /* The mapping is unmapped (R10): fails everything that waits here and frees the bytes. */

@@ -196,6 +196,7 @@ void node_enter(struct node *node, const struct dmi_entry *entry, uint32_t arriv
   pmap->map.tag = entry->tag;
   atomic_store(&pmap->map.home, entry->home);
   atomic_store(&pmap->map.arriving, arriving);
+  pmap->map.given = 0;
 }
 
 struct dmi_page *node_page(struct node *node, uint32_t map, uint32_t page) {

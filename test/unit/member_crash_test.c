@@ -633,6 +633,55 @@ static void test_home_that_never_came(void **state) {
   assert_int_equal(told[1], 1);
 }
 
+/* The directory has A, whose home is 4, and nobody else knows it.  2 stays the coordinator; the
+ * heir of those that are lost is 3, as 2 has asked to leave. */
+static struct dmi_member *with_home(void) {
+  struct dmi_member *m = successor();
+  *DMI_LIST_ADD(&m->coord->mappings) = (struct dmi_entry){A, 4096, 2, 4, 0};
+  m->coord->next_base = B;
+  dmi_coord_find(m->coord, 2)->life = DMI_LIFE_CLOSING;
+  return m;
+}
+
+/* 4 is lost, and another loss comes before 3 has heard that it is the home now: it hears it then.
+ */
+static void test_heir_that_was_not_told(void **state) {
+  struct dmi_member *m = with_home();
+  const struct told nothing = {.resumed = 10};
+  (void)state;
+  for (uint64_t number = 11; number <= 12; number++) {
+    if (number == 11) crash(m, number, 2, 4);
+    if (number == 12) agree(m, number, 2, NULL, 0), dmi_member_viewed(m, &out);
+    give_state_of(m, 3, number, &nothing);
+    assert_int_equal(home_told(3), 4);
+    assert_int_equal(looked_up(m, A).home, 3);
+  }
+  recover(m, 12);
+  assert_int_equal(looked_up(m, A).home, 3);
+  assert_int_equal(m->coord->homes.num, 0);
+  end(m);
+}
+
+/* 4 leaves, and has begun to hand A over to 3.  While all recover from another loss it is lost,
+ * too, and HOME_BEGIN with it: 3 hears of A as the heir of a lost home. */
+static void test_home_lost_on_its_way(void **state) {
+  struct dmi_member *m = with_home();
+  const struct told nothing = {.resumed = 10},
+                    four = {.resumed = 10, .mapping = {{A, 4096, 2, 3, 0}}, .moved_from = 4};
+  (void)state;
+  dmi_coord_find(m->coord, 4)->life = DMI_LIFE_LEAVING;
+  dmi_coord_find(m->coord, 4)->heir = 3;
+  agree(m, 11, 2, NULL, 0);
+  dmi_member_viewed(m, &out);
+  give_state_of(m, 3, 11, &nothing);
+  give_state_of(m, 4, 11, &four);
+  assert_int_equal(looked_up(m, A).home, 3);
+  crash(m, 12, 2, 4);
+  give_state_of(m, 3, 12, &nothing);
+  assert_int_equal(home_told(3), 4);
+  end(m);
+}
+
 /* A home that was to adopt a mapping is lost: the next one gets other addresses, and no more than
  * all members know. */
 static void test_reserve_for_another_home(void **state) {
@@ -660,7 +709,7 @@ static void test_reserve_for_another_home(void **state) {
 static void test_home_on_its_way(void **state) {
   struct dmi_member *m = member(2);
   const struct told three = {.mapping = {{A, 4096, 2, 4, 0}}},
-                    four = {.mapping = {{A, 4096, 2, 3, 0}}};
+                    four = {.mapping = {{A, 4096, 2, 3, 0}}, .moved_from = 4};
   struct dmi_entry entry;
   (void)state;
   crash(m, 10, 2, 1);
@@ -671,11 +720,24 @@ static void test_home_on_its_way(void **state) {
   end(m);
 }
 
+/* 4 leaves with the heir 3, which it takes for the home of A, as all do: the lost 1 had told that
+ * in a recovery, and was giving the home to 3, where nothing of it has arrived. */
+static void test_home_of_the_same_heir(void **state) {
+  struct dmi_member *m = member(2);
+  const struct told three = {.resumed = 7}, four = {.mapping = {{A, 4096, 2, 3, 0}}};
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &three);
+  give_state_of_leaver(m, 4, 3, &four);
+  assert_int_equal(home_told(4), 1);
+  end(m);
+}
+
 /* 3 has left with the heir 4, and takes it for the home of A; but 4 is giving that to 2. */
 static void test_home_that_is_handed_on(void **state) {
   struct dmi_member *m = member(2);
   const struct told three = {.mapping = {{A, 4096, 2, 4, 0}}},
-                    four = {.mapping = {{A, 4096, 2, 2, 0}}};
+                    four = {.mapping = {{A, 4096, 2, 2, 0}}, .moved_from = 4};
   struct dmi_entry entry;
   (void)state;
   crash(m, 10, 2, 1);
@@ -804,6 +866,23 @@ static void test_lookup_of_a_lost_home(void **state) {
   assert_int_equal(out.num, 1);
   assert_int_equal(out.act[0].type, DMI_MACT_RESULT);
   assert_int_equal(out.act[0].mapping.home, 3);
+  end(m);
+}
+
+/* It names a home that has left, as this process has heard by the agreement first: it is asked
+ * again at once. */
+static void test_lookup_of_a_home_that_left(void **state) {
+  struct dmi_member *m = member(2);
+  const struct dmi_entry old = {A, 4096, 2, 4, 0};
+  struct dmi_pack body;
+  (void)state;
+  dmi_member_lookup(m, 5, A, &out);
+  dmi_member_find(m, 4)->left = true;
+  dmi_pack_init(&body);
+  dmi_member_pack_mapping(&body, &old);
+  assert_true(give(m, 1, DMI_CTL_RESULT, 5, &body));
+  assert_int_equal(out.num, 1);
+  assert_non_null(sent(1, DMI_CTL_LOOKUP));
   end(m);
 }
 
@@ -1328,14 +1407,18 @@ int main(void) {
       cmocka_unit_test(test_home_moved_in_a_void_recovery),
       cmocka_unit_test(test_home_that_was_not_known),
       cmocka_unit_test(test_home_that_never_came),
+      cmocka_unit_test(test_heir_that_was_not_told),
+      cmocka_unit_test(test_home_lost_on_its_way),
       cmocka_unit_test(test_calls_again),
       cmocka_unit_test(test_reserve),
       cmocka_unit_test(test_reserve_and_exit),
       cmocka_unit_test(test_reserve_for_another_home),
       cmocka_unit_test(test_home_on_its_way),
       cmocka_unit_test(test_home_that_is_handed_on),
+      cmocka_unit_test(test_home_of_the_same_heir),
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
+      cmocka_unit_test(test_lookup_of_a_home_that_left),
       cmocka_unit_test(test_late_recover),
       cmocka_unit_test(test_uids_of_two_coordinators),
       cmocka_unit_test(test_exit_in_a_recovery),
