@@ -71,10 +71,17 @@ static bool absorb_request(struct dmi_core *core, struct dmi_page *page, struct 
   return true;
 }
 
+/* DATA and BLOCK, which all other messages of their sender may overtake, also its CUT: they are of
+ * a fetch that began before this process froze.  So they do not wait.  Else a BLOCK could be behind
+ * one that waits when the next loss has made all channels uncut again. */
+static bool is_bulk(const struct dmi_msg *msg) {
+  return msg->type == DMI_MSG_DATA || msg->type == DMI_MSG_BLOCK;
+}
+
 bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                      struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool good = true;
-  if (core->is_cut(core->recover, from)) {
+  if (core->is_cut(core->recover, from) && !is_bulk(msg)) {
     dmi_out_hold(out, from, msg);
     return true;
   }

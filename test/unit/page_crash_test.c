@@ -352,6 +352,44 @@ static void data_is_not_kept(void **state) {
   end(&w);
 }
 
+/* The bytes [off, off + PAGE / 4) of the fetch in flight, from 3. */
+static void block_comes(struct world *w, uint64_t off) {
+  struct dmi_msg block = about(DMI_MSG_BLOCK, 2);
+  block.block = (struct dmi_msg_block){
+      .fetch = w->page.busy->fetch, .kind = DMI_KIND_UPDATE, .version = {1}, .off = off};
+  block.flags = DMI_F_DELEGATED;
+  block.body = dmi_slice_copy(bytes, PAGE / 4);
+  take(w, 3, &block, NULL);
+}
+
+/* The CUT of 3 has overtaken its BLOCKs, and another loss makes its channel uncut: none of them is
+ * put behind others. */
+static void blocks_behind_a_cut(void **state) {
+  struct world w;
+  unsigned char dst[PAGE];
+  struct dmi_req read = {
+      .type = DMI_REQ_READ, .kind = DMI_KIND_UPDATE, .op = {5}, .len = PAGE, .dst = dst};
+  (void)state;
+  begin(&w, 1);
+  dmi_page_begin(&w.core, &w.page, &read, &w.out);
+  clear(&w);
+  block_comes(&w, 0);
+  freeze(&w);
+  w.cut = true;
+  block_comes(&w, PAGE / 4);
+  assert_int_equal(w.out.num, 0);
+  w.cut = false;
+  freeze(&w);
+  block_comes(&w, PAGE / 2);
+  assert_false(completed(&w, &read, DMI_OK));
+  w.cut = true;
+  block_comes(&w, PAGE - PAGE / 4);
+  assert_true(completed(&w, &read, DMI_OK));
+  assert_int_equal(w.page.copy, 0);
+  resume(&w, (struct dmi_page_mark){0});
+  end(&w);
+}
+
 /* ---- Messages ------------------------------------------------------------------------------- */
 
 static struct dmi_msg put_of(uint32_t origin, uint64_t op) {
@@ -745,6 +783,7 @@ int main(void) {
       cmocka_unit_test(held_dropped_away),
       cmocka_unit_test(reads_and_waits_begin_anew),
       cmocka_unit_test(data_is_not_kept),
+      cmocka_unit_test(blocks_behind_a_cut),
       cmocka_unit_test(requests_are_dropped),
       cmocka_unit_test(behind_a_cut),
       cmocka_unit_test(owner),
