@@ -201,7 +201,7 @@ static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
       move(h, DMI_HANDOVER_HOMES);
       return true;
     case DMI_PROMISES_TOO_LITTLE:
-      dmi_promises_end(h->promises, out);
+      dmi_promises_end(h->promises, false, out);
       (void)dmi_out_add(out, DMI_ACT_STAYS);
       move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
       return true;
@@ -355,7 +355,7 @@ static bool go_on_copies(struct dmi_handover *h, struct dmi_out *out) {
   if (kept) return false;
   forget_pages(h);
   move(h, DMI_HANDOVER_DRAINED);
-  dmi_promises_end(h->promises, out);
+  dmi_promises_end(h->promises, false, out);
   (void)dmi_out_add(out, DMI_ACT_DRAINED);
   return true;
 }
@@ -401,7 +401,7 @@ void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t nu
   h->tail_num = h->tail_next = 0;
   h->homes_in_flight = 0;
   forget_pages(h);
-  dmi_promises_end(h->promises, out);
+  dmi_promises_end(h->promises, true, out);
   atomic_store(&h->core->heir, 0);
   h->heir = 0;
   move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);

@@ -156,6 +156,9 @@ bool dmi_handover_message(struct dmi_handover *h, dmi_uid_t from, struct dmi_msg
 void dmi_handover_found(struct dmi_handover *h, uint64_t number, struct dmi_map *map,
                         struct dmi_out *out);
 
+/* All pages are frozen, as a process was lost: what was offered to this one, and it has not taken
+ * so far, is forgotten. */
+void dmi_handover_frozen(struct dmi_handover *h);
 /* These were lost, and all pages are frozen.  If the heir is among them, the leave is forgotten,
  * until it begins anew with another one: it may have been in any state. */
 void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t num,

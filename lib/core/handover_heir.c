@@ -190,6 +190,7 @@ bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dm
     take_pages(h, map, &now, out);
     return true;
   }
+  if (atomic_load(&h->core->frozen)) return true; /* as dmi_handover_frozen */
   /* The mapping was not in use here, or is unmapped: ask the directory. */
   asks = dmi_xalloc(1, sizeof(*asks));
   *asks = now;
@@ -202,6 +203,12 @@ bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dm
   act->value = msg->map;
   act->number = asks->number;
   return true;
+}
+
+/* What waits for the directory will be offered again, if its owner still wants that at RESUME; or
+ * it has gone by then. */
+void dmi_handover_frozen(struct dmi_handover *h) {
+  dmi_handover_takes_free(h);
 }
 
 static void take_free(struct dmi_handover_take *asks) {

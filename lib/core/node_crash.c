@@ -62,6 +62,7 @@ void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, stru
     lost[i] = act->removed[i].uid;
   end_home(node, out);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) dmi_recover_freeze(node->recover);
+  dmi_handover_frozen(node->handover);
   lose_heir(node, lost, act->removed_num, out);
   free(lost);
 }

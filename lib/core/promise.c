@@ -20,6 +20,7 @@ struct promiser {
   uint64_t number;  /* number of the unanswered question; 0: none */
   uint64_t asked;   /* bytes asked for */
   uint64_t promise; /* bytes that it has reserved for our pages and that no page has used yet */
+  uint64_t given;   /* bytes of pages that were offered to it by a promise, in this leave */
   uint64_t planned; /* of these, bytes for pages in the list of shares */
   bool tried;       /* it was asked in this leave */
 };
@@ -133,7 +134,7 @@ void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_
   if (size_num) memcpy(p->sizes, sizes, size_num * sizeof(*sizes));
   qsort(p->sizes, size_num, sizeof(*sizes), larger_first);
   for (uint64_t i = 0; i < p->num; i++)
-    p->peer[i].tried = false;
+    p->peer[i].tried = false, p->peer[i].given = 0;
   order(p);
 }
 
@@ -212,22 +213,24 @@ uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
     if (!--at->num) *at = p->share[--p->shares];
     peer->planned -= bytes;
     peer->promise -= bytes;
+    peer->given += bytes;
     return peer->uid;
   }
   peer = spare(p, bytes);
   if (!peer) return 0;
   peer->promise -= bytes;
+  peer->given += bytes;
   return peer->uid;
 }
 
-void dmi_promises_end(struct dmi_promises *p, struct dmi_out *out) {
+void dmi_promises_end(struct dmi_promises *p, bool untaken, struct dmi_out *out) {
   p->shares = 0;
   if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;
   for (uint64_t i = 0; i < p->num; i++) {
     struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_RETURN, .origin = p->core->self};
     struct promiser *peer = &p->peer[i];
-    msg.capacity_return.bytes = peer->promise;
-    if (peer->promise) dmi_out_send(out, peer->uid, &msg);
+    msg.capacity_return.bytes = peer->promise + (untaken ? peer->given : 0);
+    if (msg.capacity_return.bytes) dmi_out_send(out, peer->uid, &msg);
     peer->promise = peer->planned = 0;
   }
 }

@@ -50,7 +50,9 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *promises, struct d
  * more than planned. 0: there is none, so it goes to the heir. */
 dmi_uid_t dmi_promises_give(struct dmi_promises *promises, uint64_t bytes);
 
-/* All pages have been handed over, or this process stays: returns the rest of the promises. */
-void dmi_promises_end(struct dmi_promises *promises, struct dmi_out *out);
+/* All pages have been handed over, or this process stays: returns the rest of the promises.
+ * `untaken`: of those that were offered some may not have been taken, and will not be; members
+ * return no more than they still have. */
+void dmi_promises_end(struct dmi_promises *promises, bool untaken, struct dmi_out *out);
 
 #endif

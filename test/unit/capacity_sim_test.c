@@ -154,7 +154,7 @@ static void look_leave(struct world *world, uint32_t at) {
   if (!proc->member || !proc->leaving || proc->giving) return;
   dmi_out_init(&out);
   state = dmi_promises_ask(proc->promises, &out);
-  if (state == DMI_PROMISES_TOO_LITTLE) dmi_promises_end(proc->promises, &out);
+  if (state == DMI_PROMISES_TOO_LITTLE) dmi_promises_end(proc->promises, false, &out);
   send_leave(world, at, &out);
   if (state == DMI_PROMISES_TOO_LITTLE) {
     proc->leaving = false;

@@ -348,6 +348,22 @@ static void looked_up(void **state) {
   no_more(w);
 }
 
+/* A loss comes before the directory's answer, or before it is asked: nothing is refused, as who has
+ * offered offers again. */
+static void looked_up_behind_a_loss(void **state) {
+  struct world *w = *state;
+  struct dmi_act act;
+  assert_true(list(w, 2, DMI_MSG_TAKE, 0, (struct dmi_tail){1, 0, 0}, DMI_F_MUST));
+  act = next(w, DMI_ACT_LOOKUP);
+  atomic_store(&w->core.frozen, true);
+  dmi_handover_frozen(w->handover);
+  assert_true(list(w, 2, DMI_MSG_TAKE, 1, (struct dmi_tail){1, 0, 0}, DMI_F_MUST));
+  no_more(w);
+  atomic_store(&w->core.frozen, false);
+  dmi_handover_found(w->handover, act.number, NULL, &w->out);
+  no_more(w);
+}
+
 /* Pages beyond the mapping are refused, and no record is made. */
 static void beyond(void **state) {
   struct world *w = *state;
@@ -514,10 +530,19 @@ static void wrong_move(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(home_not_believed), TEST(hole_arrives),    TEST(home_arrives_behind_a_loss),
-      TEST(home_arrives),      TEST(copy_of_nothing), TEST(forgotten),
-      TEST(looked_up),         TEST(beyond),          TEST(not_too_much),
-      TEST(no_heir_at_first),  TEST(wrong_move),      TEST(heir_lost_and_none),
+      TEST(home_not_believed),
+      TEST(hole_arrives),
+      TEST(home_arrives_behind_a_loss),
+      TEST(home_arrives),
+      TEST(copy_of_nothing),
+      TEST(forgotten),
+      TEST(looked_up),
+      TEST(looked_up_behind_a_loss),
+      TEST(beyond),
+      TEST(not_too_much),
+      TEST(no_heir_at_first),
+      TEST(wrong_move),
+      TEST(heir_lost_and_none),
       TEST(heir_of_heir_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

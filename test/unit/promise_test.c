@@ -86,7 +86,7 @@ static void nothing_to_give(void **state) {
   struct world *w = *state;
   begin(w, 0, 0, 0, 0);
   becomes(w, DMI_PROMISES_ENOUGH);
-  dmi_promises_end(w->promises, &w->out);
+  dmi_promises_end(w->promises, false, &w->out);
   no_more(w);
 }
 
@@ -98,9 +98,24 @@ static void heir_takes_all(void **state) {
   becomes(w, DMI_PROMISES_ENOUGH);
   assert_int_equal(dmi_promises_give(w->promises, 60), 3);
   assert_int_equal(dmi_promises_give(w->promises, 60), 0); /* more than was promised */
-  dmi_promises_end(w->promises, &w->out);
+  dmi_promises_end(w->promises, false, &w->out);
   gives_back(w, 3, 40);
   no_more(w);
+}
+
+/* What was offered may not have been taken: it goes back, too; but not what was offered in the
+ * leave before. */
+static void untaken(void **state) {
+  struct world *w = *state;
+  for (int again = 0; again < 2; again++) {
+    begin(w, 40, 1, 60, 1);
+    asks(w, 3, 100, 40, 100);
+    becomes(w, DMI_PROMISES_ENOUGH);
+    assert_int_equal(dmi_promises_give(w->promises, 60), 3);
+    dmi_promises_end(w->promises, again, &w->out);
+    gives_back(w, 3, again ? 100 : 40);
+    no_more(w);
+  }
 }
 
 /* Not enough there: the others one by one, for the rest; who has reported the most first. */
@@ -122,7 +137,7 @@ static void several(void **state) {
   assert_int_equal(given[3], 30);
   assert_int_equal(given[4], 20);
   assert_int_equal(given[2], 50);
-  dmi_promises_end(w->promises, &w->out);
+  dmi_promises_end(w->promises, false, &w->out);
   no_more(w);
 }
 
@@ -135,7 +150,7 @@ static void too_little(void **state) {
     asks(w, 2, 70, 1, 0);
     asks(w, 4, 70, 1, 69);
     becomes(w, DMI_PROMISES_TOO_LITTLE);
-    dmi_promises_end(w->promises, &w->out);
+    dmi_promises_end(w->promises, false, &w->out);
     gives_back(w, 3, 30);
     gives_back(w, 4, 69);
     no_more(w);
@@ -150,7 +165,7 @@ static void whole_pages(void **state) {
   asks(w, 2, 100, 100, 50); /* one page is missing, not 50 bytes */
   asks(w, 4, 100, 100, 99);
   becomes(w, DMI_PROMISES_TOO_LITTLE);
-  dmi_promises_end(w->promises, &w->out);
+  dmi_promises_end(w->promises, false, &w->out);
   gives_back(w, 3, 150);
   gives_back(w, 2, 50);
   gives_back(w, 4, 99);
@@ -162,7 +177,7 @@ static void whole_pages(void **state) {
   (void)dmi_promises_give(w->promises, 50);
   (void)dmi_promises_give(w->promises, 50);
   assert_int_equal(dmi_promises_give(w->promises, 100), 3);
-  dmi_promises_end(w->promises, &w->out);
+  dmi_promises_end(w->promises, false, &w->out);
   no_more(w); /* all was used */
 }
 
@@ -225,15 +240,9 @@ static void unknown_kind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(nothing_to_give),
-      TEST(heir_takes_all),
-      TEST(several),
-      TEST(too_little),
-      TEST(whole_pages),
-      TEST(one_leaves),
-      TEST(one_that_promised_leaves),
-      TEST(rubbish),
-      TEST(unknown_kind),
+      TEST(nothing_to_give), TEST(heir_takes_all), TEST(untaken),    TEST(several),
+      TEST(too_little),      TEST(whole_pages),    TEST(one_leaves), TEST(one_that_promised_leaves),
+      TEST(rubbish),         TEST(unknown_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
