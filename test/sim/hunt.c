@@ -118,10 +118,22 @@ static const struct {
     {"PAGER_OTHERS", HUNT_PRESSURE, DMI_PRESSURE_BREAK_OTHERS},
     {"PAGER_ITSELF", HUNT_PRESSURE, DMI_PRESSURE_BREAK_ITSELF},
     {"PAGER_BEFORE", HUNT_PRESSURE, DMI_PRESSURE_BREAK_BEFORE},
+    {"AGREE_NO_BALLOT", HUNT_AGREE, DMI_PULSE_BREAK_NO_BALLOT},
+    {"AGREE_NO_ADOPT", HUNT_AGREE, DMI_PULSE_BREAK_NO_ADOPT},
+    {"AGREE_BY_NUMBER", HUNT_AGREE, DMI_PULSE_BREAK_BY_NUMBER},
+    {"AGREE_NEWEST_VIEW_ONLY", HUNT_AGREE, DMI_PULSE_BREAK_NEWEST_VIEW_ONLY},
+    {"AGREE_DEAD_NOT_COUNTED", HUNT_AGREE, DMI_PULSE_BREAK_DEAD_NOT_COUNTED},
+    {"AGREE_NO_LEASE", HUNT_AGREE, DMI_PULSE_BREAK_NO_LEASE},
+    {"AGREE_NO_LEADER", HUNT_AGREE, DMI_PULSE_BREAK_NO_LEADER},
+    {"AGREE_NO_WAIT", HUNT_AGREE, DMI_PULSE_BREAK_NO_WAIT},
+    {"AGREE_GIVER", HUNT_AGREE, DMI_PULSE_BREAK_GIVER},
+    {"AGREE_LEFT", HUNT_AGREE, DMI_PULSE_BREAK_LEFT},
+    {"AGREE_LATE", HUNT_AGREE, DMI_PULSE_BREAK_LATE},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_CAPACITY_BREAK_LAST -
-                             1 + DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1,
+                             1 + DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1 +
+                             DMI_PULSE_BREAK_LAST - 1,
                "each broken rule has a name here");
 
 struct args {
@@ -149,14 +161,16 @@ static void on_abort(int sig) {
 }
 
 static bool has(size_t at) {
-  return hunt_simulator.members || breaks[at].side != HUNT_MEMBER;
+  return hunt_simulator.members ||
+         (breaks[at].side != HUNT_MEMBER && breaks[at].side != HUNT_AGREE);
 }
 
 static int usage(void) {
   fprintf(stderr,
           "usage: %s [--seeds A-B | --seed N] [--ops N] [--break RULE] [--hash] %s"
           "[--lax] [--quiet] [--verbose]\nRULE is one of",
-          hunt_simulator.name, hunt_simulator.members ? "[--crashes] " : "[--pagers] [--crashes] ");
+          hunt_simulator.name,
+          hunt_simulator.members ? "[--crashes] [--agree] " : "[--pagers] [--crashes] ");
   for (size_t i = 0; i < BREAKS; i++)
     if (has(i)) fprintf(stderr, " %s", breaks[i].name);
   fprintf(stderr, "\n");
@@ -186,6 +200,10 @@ static void set_break(struct sim_options *options, enum hunt_side side, int rule
       options->pressure_break = (enum dmi_pressure_break)rule;
       options->pagers = true;
       break;
+    case HUNT_AGREE:
+      options->pulse_break = (enum dmi_pulse_break)rule;
+      options->agree = options->crashes = true;
+      break;
   }
 }
 
@@ -211,6 +229,7 @@ static bool parse_flag(const char *word, struct args *args) {
       {"--quiet", &args->quiet},
       {"--pagers", hunt_simulator.members ? NULL : &args->sim.pagers},
       {"--crashes", &args->sim.crashes},
+      {"--agree", hunt_simulator.members ? &args->sim.agree : NULL},
   };
   for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
     if (!flags[i].is || strcmp(word, flags[i].word) != 0) continue;
@@ -236,6 +255,7 @@ static bool parse(int argc, char **argv, struct args *args) {
     }
     i++;
   }
+  args->sim.crashes |= args->sim.agree;
   return args->first <= args->last;
 }
 

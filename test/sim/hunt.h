@@ -9,6 +9,7 @@
 #include "core/member_int.h"
 #include "core/page.h"
 #include "core/pressure.h"
+#include "core/pulse.h"
 #include "history.h"
 
 struct sim_options {
@@ -18,8 +19,10 @@ struct sim_options {
   enum dmi_capacity_break capacity_break;
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
+  enum dmi_pulse_break pulse_break;
   bool pagers;  /* real pagers, in the simulator of pages */
   bool crashes; /* processes are lost; in the simulator of pages none leaves then */
+  bool agree;   /* the product's agreement on who goes on, with --crashes: whole nodes only */
   bool verbose; /* print every event */
   bool lax;     /* a stale copy is an error only when it is read */
 };
@@ -32,7 +35,7 @@ struct sim_totals {
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
   uint64_t crashes, second_crashes, pauses, doubts, orphans, held, elost, away; /* losses */
-  uint64_t crash_views, given_up_views, cuts, recovers;
+  uint64_t crash_views, given_up_views, cuts, recovers, removed_alive, gave_up;
   uint64_t waited, kicks, abandoned, given_up; /* waits: ended by sim_ops_kick; given up */
   uint64_t stalls, refused, offers, refused_pages, spills, unspills, full, no_capacity; /* R12 */
   uint64_t capacity_messages, failed_for_capacity, leaves_refused; /* real pagers */
@@ -40,7 +43,15 @@ struct sim_totals {
 };
 
 /* The parts of the core whose rules can be switched off. */
-enum hunt_side { HUNT_PAGE, HUNT_CRASH, HUNT_HANDOVER, HUNT_MEMBER, HUNT_CAPACITY, HUNT_PRESSURE };
+enum hunt_side {
+  HUNT_PAGE,
+  HUNT_CRASH,
+  HUNT_HANDOVER,
+  HUNT_MEMBER,
+  HUNT_CAPACITY,
+  HUNT_PRESSURE,
+  HUNT_AGREE
+};
 
 /* One of the two simulators. */
 struct hunt_simulator {

@@ -75,6 +75,7 @@ test_sim_node_sim_SOURCES = \
 	$(both_sources) \
 	test/sim/node_agree.c \
 	test/sim/node_call.c \
+	test/sim/node_clock.c \
 	test/sim/node_check.c \
 	test/sim/node_conn.c \
 	test/sim/node_judge.c \
@@ -88,6 +89,7 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_page.c \
 	test/sim/node_pager.c \
 	test/sim/node_proc.c \
+	test/sim/node_pulse.c \
 	test/sim/node_records.c \
 	test/sim/node_pressure.c \
 	test/sim/node_run.c \

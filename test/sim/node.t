@@ -50,6 +50,15 @@ for my $name (qw(CRASH_DOUBT CRASH_FREEZE CRASH_GRANT CRASH_CUT HOME_HEIR)) {
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks, with losses", $text);
 }
 
+my $agreed = $small ? '1-20' : '1-60';
+($text, $good) = run(0, '--agree --ops 2000 --seeds', $agreed);
+ok($good, "programs that agree on who goes on, seeds $agreed, keep every rule", $text);
+ok($text =~ /removed while they lived (\d+)/ && $1 > 0, 'living processes are removed', $text);
+for my $name (qw(AGREE_NO_WAIT AGREE_NO_ADOPT)) {
+  ($text, $good) = run(1, "--ops 2000 --seeds 1-60 --break $name");
+  ok($good && $text =~ /^caught by seed/m, "without $name something breaks", $text);
+}
+
 my ($once) = run(0, '--seeds 7-9 --hash --quiet --ops 3000');
 my ($again) = run(0, '--seeds 7-9 --hash --quiet --ops 3000');
 my ($other) = run(0, '--seeds 10-12 --hash --quiet --ops 3000');

@@ -92,10 +92,10 @@ static bool on_take(void *arg, const struct dmi_pulse_view *view, uint64_t ballo
 static uint64_t on_may_change(void *arg) {
   struct node *node = arg;
   struct sim *sim = node->sim;
-  bool calm = !node->no_lease && node->all_taken == newest(sim) &&
+  bool well = !node->no_lease && node->all_taken == newest(sim) &&
               !atomic_load(&node->core.paused) &&
-              (!sim_agree_missing(sim) || rng_once_in(&sim->rng, 2));
-  if (node->heard == newest(sim) && !node->astray && calm) return sim->ballot + 1;
+              (!sim->agreement->missing(sim) || rng_once_in(&sim->rng, 2));
+  if (node->heard == newest(sim) && !node->astray && well) return sim->ballot + 1;
   node->change_refused = true;
   return 0;
 }
@@ -120,12 +120,12 @@ static void on_all_taken(void *arg, uint64_t number) {
   ((struct node *)arg)->all_taken = number;
 }
 
-const struct dmi_member_survive sim_agree_survive = {.start = on_start,
-                                                     .take = on_take,
-                                                     .may_change = on_may_change,
-                                                     .change = on_change,
-                                                     .tie = on_tie,
-                                                     .all_taken = on_all_taken};
+static const struct dmi_member_survive survive = {.start = on_start,
+                                                  .take = on_take,
+                                                  .may_change = on_may_change,
+                                                  .change = on_change,
+                                                  .tie = on_tie,
+                                                  .all_taken = on_all_taken};
 
 /* ---- Deciding ------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static bool goes_on(const struct node *node) {
   return node && node->alive && node->started && !node->no_lease && !node->astray;
 }
 
-bool sim_agree_missing(const struct sim *sim) {
+static bool missing(const struct sim *sim) {
   const struct sim_agreed *view = newest_view(sim);
   for (uint32_t i = 0; i < view->num; i++) {
     const struct node *node = sim_by_uid(sim, view->member[i].uid);
@@ -173,7 +173,7 @@ static bool is_heard(const struct sim *sim, uint64_t number, const struct node *
 }
 
 /* In each view that may be the newest: joins and leaves may be given up. */
-bool sim_agree_spares(const struct sim *sim, const struct node *but) {
+static bool spares(const struct sim *sim, const struct node *but) {
   uint64_t number = newest(sim);
   while (has_voter(sim, &sim->agreed.at[number], but)) {
     if (sim->agreed.at[number].crash || number < 2 || is_heard(sim, number, but)) return true;
@@ -265,7 +265,7 @@ static bool decide(struct sim *sim) {
   struct dmi_pulse_view view = {0};
   struct sim_agreed *made;
   struct dmi_pack body;
-  bool calm = !recovers(sim);
+  bool first = !recovers(sim);
   while (give_up_newest(sim))
     ;
   view.number = sim->agreed.num;
@@ -286,7 +286,7 @@ static bool decide(struct sim *sim) {
   made->ballot = sim->ballot;
   sim->last_crash = view.number;
   sim->totals->crash_views++;
-  sim->totals->second_crashes += !calm;
+  sim->totals->second_crashes += !first;
   sim_log(sim, "crash view %llu: %u members, coordinator p%u", (unsigned long long)view.number,
           view.num, view.coordinator);
   dmi_slice_drop(&view.body);
@@ -338,18 +338,25 @@ static bool hear_some(struct sim *sim) {
   return false;
 }
 
-bool sim_agree_calm(const struct sim *sim) {
-  return !recovers(sim) && !sim_agree_missing(sim);
+static bool calm(const struct sim *sim) {
+  return !recovers(sim) && !missing(sim);
 }
 
-bool sim_agree_step(struct sim *sim, bool forced) {
-  if (sim->open.num && sim_agree_calm(sim)) sim_close_calls(sim);
-  if (sim_agree_missing(sim) && (forced || rng_once_in(&sim->rng, 8)) && decide(sim)) return true;
+static bool step(struct sim *sim, bool forced) {
+  if (sim->open.num && calm(sim)) sim_close_calls(sim);
+  if (missing(sim) && (forced || rng_once_in(&sim->rng, 8)) && decide(sim)) return true;
   if (forced && unborn(sim) && decide(sim)) return true;
   return hear_some(sim);
 }
 
 /* Another process leads, though nobody was lost. */
-void sim_agree_coup(struct sim *sim) {
+static void coup(struct sim *sim) {
   (void)decide(sim);
 }
+
+const struct sim_agreement sim_agreement_oracle = {.survive = &survive,
+                                                   .missing = missing,
+                                                   .spares = spares,
+                                                   .calm = calm,
+                                                   .step = step,
+                                                   .coup = coup};

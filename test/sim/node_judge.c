@@ -13,7 +13,7 @@ struct node *sim_coordinator(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     struct node *node = sim->proc[i];
     if (!node || !dmi_member_is_coordinator(node->m)) continue;
-    if (found && sim_agree_calm(sim))
+    if (found && sim->agreement->calm(sim))
       sim_bad(sim, "p%u and p%u are both coordinator", found->uid, node->uid);
     if (found && dmi_member_view(found->m) > dmi_member_view(node->m)) continue; /* deposed */
     found = node;
@@ -196,7 +196,7 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
   struct node *about = call->about;
   struct sim_notes *notes = &about->notes;
   bool sole = call->sole && !is_overtaken(sim, call, error);
-  if (about->killed) return;
+  if (node_is_removed(about)) return; /* perhaps before it heard that it had joined */
   if (sim->random_used[0][about->dmi_id.n] || sim->random_used[1][about->dmi_id.n]) sole = false;
   if (call->type == DMI_CTL_WELCOME) {
     if (error == DMI_OK && notes->welcomed && !sim->last_crash)

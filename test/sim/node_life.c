@@ -145,6 +145,7 @@ static void close_peer(struct node *node, uint32_t id) {
 
 static void is_over(struct node *node) {
   node->over = true;
+  if (node->pulse) dmi_pulse_ending(node->pulse);
   if (sim_user_code(node->sim)) sim_bad(node->sim, "the program ends while user code runs");
 }
 
@@ -339,7 +340,11 @@ void node_carry(struct node *node) {
   if (node->carrying) return;
   node->carrying = true;
   while (!sim->bad && dmi_node_next(node->whole, &node->out, &act)) {
-    if (!node->alive) sim_bad(sim, "p%u acts after its end", node->uid);
+    if (!node->alive) { /* the last one may end with the program while it resumes */
+      if (!node->over) sim_bad(sim, "p%u acts after its end", node->uid);
+      dmi_act_end(&act);
+      continue;
+    }
     if (node->m->no_capacity && !node->no_capacity) sim_judge_refused(node);
     node->no_capacity = node->m->no_capacity;
     carry_out(node, &act);
@@ -363,6 +368,7 @@ void node_lost(struct node *node, uint32_t id) {
   if (id < DMI_NET_TEMP) node->lost[sim_uid(node->sim, id)] = true;
   if (!node->alive || node->expect_close) return;
   sim_log(node->sim, "p%u lost %u", node->uid, id);
+  if (id < DMI_NET_TEMP) sim_pulse_broken(node, id);
   input(node, (struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = "it broke"});
 }
 

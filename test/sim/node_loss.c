@@ -23,7 +23,7 @@ static bool is_spared(const struct node *node) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (sim->proc[i] && sim->proc[i]->over) return false;
   }
-  return !node->no_lease && sim_agree_spares(sim, node) && users_elsewhere(sim, node);
+  return !node->no_lease && sim->agreement->spares(sim, node) && users_elsewhere(sim, node);
 }
 
 static bool is_coordinator(const struct node *node) {
@@ -71,7 +71,7 @@ static void note_loss(struct node *node) {
   node->noted = true;
 }
 
-static void lose(struct node *node) {
+void node_lose(struct node *node) {
   sim_log(node->sim, "p%u (%u) is lost", node->uid, node->num);
   note_loss(node);
   node_end(node);
@@ -90,14 +90,18 @@ bool node_is_removed(const struct node *node) {
   return node->killed || node->astray;
 }
 
-static bool end_doomed(struct sim *sim) {
-  uint32_t at;
-  struct node *node;
-  if (!sim->doomed.num) return false;
-  at = rng_below(&sim->rng, sim->doomed.num);
-  node = sim->doomed.at[at];
+void node_end_doomed(struct node *node) {
+  struct sim *sim = node->sim;
+  uint32_t at = 0;
+  while (sim->doomed.at[at] != node)
+    at++;
   DMI_LIST_DROP(&sim->doomed, at);
   if (node->alive) node_end(node);
+}
+
+static bool end_doomed(struct sim *sim) {
+  if (!sim->doomed.num) return false;
+  node_end_doomed(sim->doomed.at[rng_below(&sim->rng, sim->doomed.num)]);
   return true;
 }
 
@@ -156,34 +160,41 @@ static bool heal(struct sim *sim) {
 
 void sim_lose_some(struct sim *sim) {
   struct node *node;
-  if (!sim_agree_calm(sim) && !rng_once_in(&sim->rng, 8)) return;
+  if (!sim->agreement->calm(sim) && !rng_once_in(&sim->rng, 8)) return;
   switch (rng_below(&sim->rng, 12)) {
     case 0:
     case 1:
       if (!sim->heals) cut_some(sim, false);
       break;
     case 2:
-      if (!sim->heals) cut_some(sim, true);
+      if (!sim->heals) cut_some(sim, !sim->opt.agree);
       break;
     case 3:
-      sim_agree_coup(sim);
+      sim->agreement->coup(sim);
       break;
     case 4:
     case 5:
     case 6:
-      (void)sim_pause(sim);
+      if (!sim->opt.agree) (void)sim_pause(sim);
       break;
     default:
       node = victim(sim);
-      if (node && node->uid) lose(node);
-      if (rng_once_in(&sim->rng, 8) && (node = victim(sim))) lose(node); /* two at once */
+      if (node && node->uid) node_lose(node);
+      if (rng_once_in(&sim->rng, 8) && (node = victim(sim))) node_lose(node); /* two at once */
   }
 }
 
+/* With --agree a cut lasts while time goes by. */
+static bool heals(struct sim *sim, bool forced) {
+  if (!sim->heals) return false;
+  if (forced && sim->opt.agree) forced = rng_once_in(&sim->rng, 200);
+  return (forced || sim->steps > sim->heals) && heal(sim);
+}
+
 bool sim_losses_go_on(struct sim *sim, bool forced) {
-  if (sim->heals && (forced || sim->steps > sim->heals) && heal(sim)) return true;
-  if ((forced || rng_once_in(&sim->rng, 10)) && sim_unpause(sim)) return true;
-  if (sim_agree_step(sim, forced)) return true;
+  if (heals(sim, forced)) return true;
+  if (!sim->opt.agree && (forced || rng_once_in(&sim->rng, 10)) && sim_unpause(sim)) return true;
+  if (sim->agreement->step(sim, forced)) return true;
   return (forced || rng_once_in(&sim->rng, 20)) && end_doomed(sim);
 }
 
@@ -253,7 +264,7 @@ static struct dmi_req *next_op(void *arg, uint64_t *at, struct dmi_page **page) 
 
 void node_loss_init(struct node *node) {
   struct sim *sim = node->sim;
-  node->env.net.survive = &sim_agree_survive;
+  node->env.net.survive = sim->agreement->survive;
   node->env.net.survive_arg = node;
   node->env.net.settings = (struct dmi_settings){.survive = true, .dead_after = 5};
   node->env.net.main_lost = sim->recovers ? DMI_MAIN_RECOVERS : DMI_MAIN_IGNORED;

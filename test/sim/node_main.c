@@ -18,6 +18,9 @@ static void print(const struct sim_totals *t) {
     hunt_print_losses(t);
     printf("; cuts %llu, crash views %llu, views given up %llu, DMI_recover %llu", N(cuts),
            N(crash_views), N(given_up_views), N(recovers));
+    if (t->removed_alive)
+      printf("; removed while they lived %llu, ended by themselves %llu", N(removed_alive),
+             N(gave_up));
   }
 }
 

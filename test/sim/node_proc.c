@@ -127,6 +127,7 @@ void node_end(struct node *node) {
   node->alive = false;
   if (sim->proc[node->slot] == node) sim->proc[node->slot] = NULL;
   sim_net_leave(node, node->killed);
+  if (node->pulse) sim_letters_end(node, node->killed);
   if (!node->carrying) node_bury(node);
 }
 
@@ -145,6 +146,10 @@ void node_bury(struct node *node) {
 }
 
 void node_free(struct node *node) {
+  for (uint32_t i = 0; i < node->news.num; i++)
+    dmi_slice_drop(&node->news.at[i].body);
+  free(node->news.at);
+  dmi_pulse_free(node->pulse);
   node_pager_fini(node);
   dmi_out_free(&node->out);
   free(node->ended.at);

@@ -53,6 +53,7 @@ static bool go_on(struct sim *sim) {
   if (sim_net_step(sim) || answer_one(sim) || tend(sim) || sim_pager_step(sim)) return true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (!sim->proc[i] || !node_frozen(sim->proc[i])) continue;
+    if (sim->opt.agree && !rng_once_in(&sim->rng, 200)) return sim_clock_jump(sim);
     sim->proc[i]->frozen = 0;
     return true;
   }
@@ -63,6 +64,7 @@ static void step(struct sim *sim) {
   const struct sim_mix *mix = &sim->mix;
   sim->steps++;
   sim->now++;
+  if (sim->opt.agree) sim_clock_step(sim);
   if (rng_once_in(&sim->rng, 4)) (void)tend(sim);
   if (once_of(sim, mix->churn)) {
     sim_user_step(sim);
@@ -98,6 +100,7 @@ static void come_to_rest(struct sim *sim) {
   while (more && !sim->bad && !sim->finished) {
     sim->now++;
     sim->steps++;
+    if (sim->opt.agree) sim_clock_step(sim);
     more = go_on(sim);
     if (!more) {
       sim_check_waits(sim);
@@ -125,6 +128,8 @@ static void init(struct sim *sim, uint64_t seed, const struct sim_options *optio
   sim->pools = rng_once_in(&sim->rng, 2);
   sim->random_ids = rng_once_in(&sim->rng, 3);
   if (options->crashes) sim->recovers = rng_once_in(&sim->rng, 2);
+  sim->agreement = options->agree ? &sim_agreement_real : &sim_agreement_oracle;
+  if (options->agree) sim->pace = 20u << rng_below(&sim->rng, 8);
   /* Usually chains; sometimes the owner sends to most. */
   sim->hop = rng_once_in(&sim->rng, 4) ? 100 : 1;
   sim->block = rng_range(&sim->rng, 1, 16);
@@ -152,6 +157,7 @@ static void fini(struct sim *sim) {
   free(sim->departed.at);
   free(sim->open.at);
   sim_agree_fini(sim);
+  sim_letters_free(sim);
   free(sim->uid_numbers);
   free(sim->map_numbers);
 }

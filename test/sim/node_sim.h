@@ -12,6 +12,7 @@
 #include "both.h"
 #include "core/member_int.h"
 #include "core/node.h"
+#include "core/pulse.h"
 #include "hunt.h"
 #include "node_net.h"
 #include "rng.h"
@@ -75,6 +76,23 @@ struct sim_addr {
   struct dmi_addr addr;
 };
 
+/* --agree: what a pulse thread says to another one, or an end that is seen. */
+enum sim_letter_type { SIM_LETTER_PULSE, SIM_LETTER_BROKEN, SIM_LETTER_DEAD };
+
+struct sim_letter {
+  enum sim_letter_type what;
+  uint64_t at; /* when it arrives, unless it is held up */
+  struct node *from, *to;
+  uint32_t uid; /* PULSE: of the sender */
+  struct dmi_msg msg;
+};
+
+/* --agree: a view that the daemon has not heard of yet. */
+struct sim_news {
+  struct dmi_slice body;
+  bool crash;
+};
+
 /* What is noted about a process and its notices, for the judge. */
 struct sim_notes {
   bool refused_stop; /* DMI_goodbye has failed because threads run */
@@ -114,6 +132,12 @@ struct node {
   uint8_t cut;         /* 1: nothing arrives there, 2: nothing arrives of it */
   uint64_t heard;      /* number of the newest view that it knows */
   uint64_t all_taken;  /* number of the last one that it knows all to have taken */
+  /* --agree: its pulse thread, with its clock; what that has for the daemon */
+  struct dmi_pulse *pulse;
+  double clock_rate;
+  dmi_ms_t clock_offset;
+  DMI_LIST(struct sim_news) news;
+  bool gives_up;                           /* it is to end, as it cannot go on */
   bool had_any, had[SIM_MAPS * SIM_PAGES]; /* sim_copies_at_work, and its hint */
   uint64_t had_at;
   bool over;       /* END has arrived */
@@ -176,10 +200,11 @@ struct node {
   struct sim_notes notes;
 };
 
-/* A view that was decided on. */
+/* A view that was decided on; with --agree only crash views, and of those nothing but the members.
+ */
 struct sim_agreed {
   bool crash;
-  uint64_t ballot;
+  uint64_t number, ballot;
   uint32_t coordinator;  /* uid */
   struct dmi_slice body; /* as in VIEW */
   uint32_t num;
@@ -207,10 +232,14 @@ struct sim {
   DMI_LIST(struct sim_agreed) agreed; /* by number */
   uint64_t last_crash;                /* number of the last crash view; 0: none */
   uint64_t ballot;
-  uint64_t heals;                 /* the step at which cuts end; 0: none */
-  bool recovers;                  /* DMI_recover is defined */
-  DMI_LIST(struct node *) doomed; /* removed, and alive */
-  sim_open_list_t open;           /* calls that stay open, until all have recovered */
+  const struct sim_agreement *agreement;
+  uint64_t clock;                      /* --agree: true time in microseconds */
+  uint32_t pace;                       /* how long a step takes, on average */
+  DMI_LIST(struct sim_letter) letters; /* in flight between pulse threads */
+  uint64_t heals;                      /* the step at which cuts end; 0: none */
+  bool recovers;                       /* DMI_recover is defined */
+  DMI_LIST(struct node *) doomed;      /* removed, and alive */
+  sim_open_list_t open;                /* calls that stay open, until all have recovered */
   uint32_t nodes;
   struct sim_numbers *uid_numbers, *map_numbers;
   struct node *by_uid[SIM_NODES]; /* by sim_uid */
@@ -329,7 +358,7 @@ void node_create(struct node *node, uint32_t uid, bool must);
 bool node_has_user(const struct node *node);
 uint32_t node_users(const struct node *node);
 bool sim_is_unmapped(const struct sim *sim); /* losses have left no mapping, and all were made */
-bool sim_user_code(const struct sim *sim); /* true if user code runs, or is about to */
+bool sim_user_code(const struct sim *sim);   /* true if user code runs, or is about to */
 /* Makes a user do something, or a process start, be asked to leave, be lost, or stop for long. */
 void sim_user_step(struct sim *sim);
 void sim_user_freeze(struct sim *sim);
@@ -338,26 +367,47 @@ void sim_user_end_all(struct sim *sim);
 uint32_t sim_living(const struct sim *sim);
 struct node *sim_pick(struct sim *sim, bool (*good)(const struct node *node));
 
-/* ---- node_agree.c: the agreement on who goes on; only with --crashes ------------------------ */
-extern const struct dmi_member_survive sim_agree_survive;
+/* ---- The agreement on who goes on; only with --crashes -------------------------------------- */
+struct sim_agreement {
+  const struct dmi_member_survive *survive; /* what membership tells it, and asks */
+  /* True if a member of the newest view does not go on. */
+  bool (*missing)(const struct sim *sim);
+  /* True if the others go on without this one. */
+  bool (*spares)(const struct sim *sim, const struct node *but);
+  /* True if all have recovered from all losses. */
+  bool (*calm)(const struct sim *sim);
+  /* Decides on a view, or has a process hear of one.  `forced`: nothing else can happen.  False:
+   * there is nothing to do. */
+  bool (*step)(struct sim *sim, bool forced);
+  /* Another process leads, though nobody was lost. */
+  void (*coup)(struct sim *sim);
+};
+extern const struct sim_agreement sim_agreement_oracle; /* node_agree.c */
+extern const struct sim_agreement sim_agreement_real;   /* node_pulse.c: --agree */
 void sim_agree_fini(struct sim *sim);
-/* True if a member of the newest view does not go on. */
-bool sim_agree_missing(const struct sim *sim);
-/* True if another one than this could lead. */
-bool sim_agree_spares(const struct sim *sim, const struct node *but);
-/* True if all have recovered from all losses. */
-bool sim_agree_calm(const struct sim *sim);
-/* Decides on a view, or has a process hear of one.  `forced`: nothing else can happen.  False:
- * there is nothing to do. */
-bool sim_agree_step(struct sim *sim, bool forced);
-/* Another process leads, though nobody was lost. */
-void sim_agree_coup(struct sim *sim);
+
+/* ---- node_pulse.c: a pulse thread; only with --agree */
+void sim_pulse_tick(struct node *node);
+void sim_pulse_letter(struct node *node, const struct sim_letter *letter);
+/* The daemon's connection with this process broke. */
+void sim_pulse_broken(struct node *node, uint32_t uid);
+
+/* ---- node_clock.c: time, and the network of pulses; only with --agree */
+dmi_ms_t sim_clock_of(const struct node *node);
+void sim_letter(struct node *from, struct node *to, struct sim_letter letter);
+void sim_letters_end(struct node *node, bool killed); /* it has ended */
+void sim_letters_free(struct sim *sim);
+void sim_clock_step(struct sim *sim); /* some time goes by */
+/* Goes on to the next thing that is due, and does it.  False: nothing is. */
+bool sim_clock_jump(struct sim *sim);
 
 /* ---- node_loss.c: losses; only with --crashes ----------------------------------------------- */
 void node_loss_init(struct node *node);
 void node_loss_look(struct node *node);
 /* It is removed, and lives. */
 void node_doom(struct node *node);
+void node_end_doomed(struct node *node);
+void node_lose(struct node *node);
 /* By a crash view, or its join was given up; it may live. */
 bool node_is_removed(const struct node *node);
 void node_fence(struct node *node, uint32_t uid);

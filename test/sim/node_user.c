@@ -380,6 +380,7 @@ void sim_user_end_all(struct sim *sim) {
     bool moved;
     sim->now++;
     sim->steps++;
+    if (sim->opt.agree) sim_clock_step(sim);
     moved = end_users(sim, creates > 0);
     creates -= creates > 0;
     if (end_steps(sim)) moved = true;

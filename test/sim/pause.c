@@ -17,7 +17,7 @@ void sim_pause_one(sim_process_t *proc) {
   }
 }
 
-static void unpause_one(sim_process_t *proc) {
+void sim_unpause_one(sim_process_t *proc) {
   sim_log(proc->sim, "p%u has a lease again", proc->core.self);
   atomic_store(&proc->core.paused, false);
   for (uint32_t m = 0; m < proc->sim->maps; m++) {
@@ -42,7 +42,7 @@ bool sim_unpause(struct sim *sim) {
   for (uint32_t i = 0; i < SIM_PLACES; i++) {
     if (!sim_at(sim, i) || !atomic_load(&sim_at(sim, i)->core.paused) || sim_at(sim, i)->no_lease)
       continue;
-    unpause_one(sim_at(sim, i));
+    sim_unpause_one(sim_at(sim, i));
     return true;
   }
   return false;

@@ -31,6 +31,7 @@ void sim_act(sim_process_t *proc, uint32_t map, uint32_t page, struct dmi_out *o
 
 /* ---- pause.c: processes without a lease; only with --crashes ---- */
 void sim_pause_one(sim_process_t *proc);
+void sim_unpause_one(sim_process_t *proc);
 /* Some process has none from now on.  False: not now. */
 bool sim_pause(struct sim *sim);
 /* One that has none gets one again.  False: all have. */
