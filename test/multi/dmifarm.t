@@ -203,6 +203,7 @@ sub refused {
 refused('which job', 'run');
 refused('No such file', 'run', $t->dir . '/none');
 refused('not a job: it has no directory `tasks`', 'run', $t->dir);
+refused('-n x: a whole number', 'run', $t->dir, '-nx');
 refused('unknown option --copy', 'run', $t->dir, '--copy');
 refused('-n x: a whole number', 'run', $t->dir, '-n', 'x');
 refused('--timeout needs a number', 'run', $t->dir, '--timeout');
@@ -217,6 +218,16 @@ refused('3 tasks cannot share 2 numbers', 'make', $t->dir . '/m', '--split', '{b
   my $directory = $farm->run($job, name => 'directory');
   $directory->wait_exit(2);
   $directory->expect_err(qr{tasks/directory: not a file$}m);
+}
+
+{
+  my $help = $t->spawn([$farm->program, 'run', '-h'], name => 'help');
+  $help->wait_exit(0);
+  like($help->out, qr/^usage: dmifarm run JOB/, 'dmifarm run -h');
+  my $job = $farm->job(one => "echo 1\n");
+  my $glued = $farm->run($job, name => 'glued', opts => ['-n1']);
+  $glued->wait_exit(0);
+  $glued->expect_err(qr/; \d+\.\d{3} s$/m);
 }
 
 # ---- dmifarm make ------------------------------------------------------------------------------
