@@ -178,6 +178,14 @@ static void accept_from(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   msg->accepted.force = p->now < p->lease;
 }
 
+/* A crash view behind that base, in which the proposer may lead. */
+static bool proposal_good(const struct dmi_crash_chain *chain,
+                          const struct dmi_crash_proposal *proposal, dmi_uid_t from) {
+  const struct dmi_crash_view *base = &chain->at[chain->num - 1];
+  return proposal->any && proposal->view.crash && proposal->view.number == base->number + 1 &&
+         dmi_crash_candidate(base, from);
+}
+
 bool dmi_crash_on_propose(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_msg *msg) {
   struct dmi_crash_chain chain;
   struct dmi_crash_proposal proposal = {0};
@@ -189,8 +197,8 @@ bool dmi_crash_on_propose(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_
     return false;
   dmi_unpack_init(&body, &msg->body);
   good = dmi_crash_chain_unpack(&body, &chain) && dmi_crash_proposal_unpack(&body, &proposal) &&
-         dmi_unpack_done(&body) && proposal.any && proposal.ballot == msg->propose.ballot &&
-         proposal.view.crash && proposal.view.number == chain.at[chain.num - 1].number + 1;
+         dmi_unpack_done(&body) && proposal.ballot == msg->propose.ballot &&
+         proposal_good(&chain, &proposal, from);
   if (good && p->round < DMI_BALLOT_ROUND(msg->propose.ballot))
     p->round = DMI_BALLOT_ROUND(msg->propose.ballot);
   if (good && peer) {

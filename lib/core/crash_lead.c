@@ -282,6 +282,15 @@ static bool nothing_to_do(struct dmi_pulse *p) {
   return !p->again && base->coordinator == p->config.self && p->proposal.view.num == base->num;
 }
 
+/* In the newest view this process has left, so it may not lead: it takes that view, and another one
+ * leads.  Only not to propose would not do: it would try again, with higher ballots, before anybody
+ * else does. */
+static void give_way(struct dmi_pulse *p) {
+  if (!dmi_crash_take(p, &p->base, true)) return; /* it has ended */
+  dmi_crash_forget_said(p);
+  dmi_crash_follow(p);
+}
+
 /* False: those that have promised are no quorum. */
 static bool choose(struct dmi_pulse *p) {
   const struct dmi_crash_chain *chain = newest_taken(p);
@@ -290,6 +299,10 @@ static bool choose(struct dmi_pulse *p) {
   trim(p, &p->base);
   if (!dmi_crash_member(&p->base.at[p->base.num - 1], p->config.self)) return false;
   if (!dmi_crash_decides(p, &p->base, has_told, true)) return false;
+  if (!dmi_crash_candidate(&p->base.at[p->base.num - 1], p->config.self)) {
+    give_way(p);
+    return true;
+  }
   p->again = accepted != NULL;
   if (accepted) dmi_crash_proposal_set(&p->proposal, accepted);
   if (!dmi_crash_take(p, &p->base, true)) return true; /* it has ended */

@@ -465,6 +465,72 @@ static void stopped_leader(void **state) {
   done(pulse);
 }
 
+/* ---- Who has left ---------------------------------------------------------------------------- */
+
+#define LEFT_BALLOT BALLOT(0, 1)
+
+/* View 3 of members 1 to 4, and view 4, in which 2 has left. */
+static void pack_left(struct dmi_pack *body) {
+  dmi_pack_u32(body, 2);
+  pack_view(body, 3, LEFT_BALLOT, false, 1, 1, 4);
+  pack_head(body, 4, LEFT_BALLOT, false, 1, 4);
+  for (dmi_uid_t uid = 1; uid <= 4; uid++) {
+    dmi_pack_u32(body, uid);
+    dmi_pack_u8(body, uid != 2);
+  }
+  dmi_pack_bytes(body, NULL, 0);
+}
+
+/* Process 2 wants to lead, and hears by the promises that it has left: it takes that view, and lets
+ * another one lead. */
+static void has_left(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3, 4};
+  struct dmi_pulse *pulse = started(2, AFTER, uid, 4);
+  uint64_t ballot;
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  until(pulse, BEGIN + 200);
+  assert_non_null(sent(DMI_CTL_PREPARE, 3));
+  ballot = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
+  for (dmi_uid_t from = 3; from <= 4; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+    struct dmi_pack body;
+    msg.promise.ballot = msg.promise.promised = ballot;
+    dmi_pack_init(&body);
+    dmi_pack_u8(&body, 0);
+    pack_left(&body);
+    dmi_pack_u8(&body, 0);
+    assert_true(says(pulse, BEGIN + 210, from, msg, &body));
+  }
+  assert_null(sent(DMI_CTL_PROPOSE, 3));
+  assert_int_equal(count(DMI_PULSE_VIEW), 1); /* the one in which it has left */
+  dmi_pulse_out_clear(&out);
+  until(pulse, BEGIN + 2000);
+  assert_null(sent(DMI_CTL_PREPARE, 3));
+  done(pulse);
+}
+
+/* No correct process proposes a view behind one in which it has left. */
+static void proposes_and_has_left(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3, 4};
+  (void)state;
+  for (dmi_uid_t from = 2; from <= 4; from += 2) {
+    struct dmi_pulse *pulse = started(3, AFTER, uid, 4);
+    struct dmi_msg msg = {.type = DMI_CTL_PROPOSE};
+    struct dmi_pack body;
+    msg.propose.ballot = BALLOT(2, from);
+    msg.propose.told = 1;
+    dmi_pack_init(&body);
+    pack_left(&body);
+    dmi_pack_u8(&body, 1);
+    dmi_pack_u64(&body, msg.propose.ballot);
+    pack_view(&body, 5, msg.propose.ballot, true, from, 2, 4);
+    assert_int_equal(says(pulse, BEGIN, from, msg, &body), from == 4);
+    assert_int_equal(count(DMI_PULSE_VIEW), from == 4); /* its base */
+    done(pulse);
+  }
+}
+
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
 /* 1 is dead, and 2 the only other voter; 3 has just joined, and has no lease yet. */
@@ -664,6 +730,8 @@ int main(void) {
       cmocka_unit_test(about_nobody),
       cmocka_unit_test(bad_acceptance),
       cmocka_unit_test(bad_proposal),
+      cmocka_unit_test(has_left),
+      cmocka_unit_test(proposes_and_has_left),
       cmocka_unit_test(joined_before_a_death),
       cmocka_unit_test(stopped_leader),
       cmocka_unit_test(with_a_witness),
