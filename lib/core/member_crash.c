@@ -68,6 +68,8 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   const struct dmi_addr by = maker ? maker->addr : none;
   uint32_t coordinator = view->coordinator;
   if (crash) m->crash = m->last_crash = view->number;
+  if (!crash && coordinator != m->coordinator && m->coordinator != m->uid)
+    m->hears_on = m->refused != view->number;
   dmi_view_take(m, view, &by);
   /* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
    * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
@@ -203,10 +205,12 @@ bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg) {
 /* A coordinator that makes its state anew forgets what came before STATE; one that has it ignores
  * what is sent again. */
 void dmi_member_crash_taken(struct dmi_member *m) {
-  if (m->coordinator != m->coordinator_next) {
+  if (m->coordinator != m->coordinator_next || m->hears_on) {
     m->unheard = true;
     m->exits = false; /* that one says it again */
   }
+  m->hears_on = false;
+  m->refused = 0;
   m->coordinator = m->coordinator_next;
   m->coordinator_before = 0;
   if (m->coordinator == m->uid) dmi_coord_crash(m);

@@ -187,6 +187,10 @@ struct dmi_member {
   dmi_uid_t coordinator;           /* where messages for the coordinator go */
   dmi_uid_t coordinator_next;      /* the same after VIEW is carried out */
   dmi_uid_t coordinator_before;    /* the process that may send COORD; 0: none */
+  bool hears_on;                   /* the view in which the role moves was agreed on, and has not
+                                      come from who had it: what that one said before may still come */
+  uint64_t refused;                /* number of the last VIEW that came and was not taken; 0: none
+                                      since the last crash view */
   bool viewing;                    /* VIEW is not answered yet */
   struct dmi_roots roots;          /* as of that view */
   uint64_t stop;                   /* DMI_exit was called: as member_stop.c packs it; 0: no */

@@ -197,6 +197,28 @@ static bool survives(struct dmi_member *m, const struct dmi_view_body *view,
   return takes;
 }
 
+/* From now on messages for the coordinator go to the next one, if the role moves. */
+static void answer_view(struct dmi_member *m, bool last_request) {
+  struct dmi_pack body;
+  uint32_t old = m->coordinator;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, m->view);
+  dmi_pack_u8(&body, last_request);
+  dmi_member_send(m, old, DMI_CTL_VIEW_TAKEN, 0, 0, &body);
+  m->coordinator = m->coordinator_next;
+  if (m->coordinator != old) m->coordinator_before = old;
+}
+
+/* The view in which the role moves has come by the agreement first.  Only now is all here that the
+ * coordinator has said as such; if it were told earlier that this process has taken the view, it
+ * would hand the role over, and the answers that are under way would be nobody's. */
+static void hear_handover(struct dmi_member *m, const struct dmi_view_body *view) {
+  if (view->number > m->view) m->refused = view->number; /* the agreement may bring it later */
+  if (!m->hears_on || view->number != m->view) return;
+  m->hears_on = false;
+  if (!m->viewing) answer_view(m, false);
+}
+
 bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_unpack body;
   struct dmi_view_body view;
@@ -211,8 +233,9 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
     return false;
   }
   if (m->env.survive && from != m->uid && !survives(m, &view, msg)) {
+    hear_handover(m, &view);
     dmi_view_free(&view);
-    return true; /* of a coordinator that was deposed */
+    return true; /* it is known, or of a coordinator that was deposed */
   }
   if (!plausible(m, &view)) {
     dmi_view_free(&view);
@@ -229,9 +252,7 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
  * answers, LAST_REQUEST and LAST_MESSAGE_OK. Only now is it certain whether there is a
  * connection to them. */
 void dmi_view_taken(struct dmi_member *m) {
-  struct dmi_pack body;
   bool last_request = false;
-  uint32_t old = m->coordinator;
   if (!m->viewing) abort();
   m->viewing = false;
   if (m->phase == DMI_PHASE_FINISHED) return;
@@ -252,11 +273,6 @@ void dmi_view_taken(struct dmi_member *m) {
     dmi_member_crash_taken(m);
     return;
   }
-  dmi_pack_init(&body);
-  dmi_pack_u64(&body, m->view);
-  dmi_pack_u8(&body, last_request);
-  dmi_member_send(m, old, DMI_CTL_VIEW_TAKEN, 0, 0, &body);
-  m->coordinator = m->coordinator_next;
-  if (m->coordinator != old) m->coordinator_before = old;
+  if (!m->hears_on) answer_view(m, last_request);
   dmi_member_next_agreed(m);
 }

@@ -22,9 +22,11 @@ static void start(void *arg, const struct dmi_pulse_view *view, uint64_t ballot)
   (void)arg, (void)view, (void)ballot;
 }
 
+static bool takes = true; /* the views that a coordinator makes */
+
 static bool take(void *arg, const struct dmi_pulse_view *view, uint64_t ballot) {
   (void)arg, (void)view, (void)ballot;
-  return true;
+  return takes;
 }
 
 static uint64_t may_change(void *arg) {
@@ -961,6 +963,171 @@ static void leaves(struct dmi_member *m, uint64_t number, dmi_uid_t uid, dmi_uid
   dmi_member_viewed(m, &out);
 }
 
+/* ---- The role is handed over, and somebody is lost ------------------------------------------- */
+
+/* The body of view 10, in which 1 hands the role to 2. */
+static struct dmi_pack handover(void) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 10);
+  dmi_pack_u32(&body, 2);
+  dmi_pack_u32(&body, 0);
+  dmi_pack_u32(&body, 0);
+  return body;
+}
+
+/* It comes by the agreement. */
+static void hears_handover(struct dmi_member *m) {
+  struct dmi_pack body = handover();
+  struct dmi_slice slice = dmi_pack_slice(&body);
+  dmi_mout_clear(&out);
+  dmi_member_agreed(m, &slice, false, &out);
+  dmi_slice_drop(&slice);
+  assert_non_null(find_action(&out, DMI_MACT_VIEW));
+  dmi_mout_clear(&out);
+  dmi_member_viewed(m, &out);
+  dmi_member_check(m);
+}
+
+/* From 1 itself. */
+static void is_told_handover(struct dmi_member *m) {
+  struct dmi_pack body = handover();
+  assert_true(give(m, 1, DMI_CTL_VIEW, 1, &body));
+}
+
+/* The view came by the agreement, and before it an answer that 1 had sent: that one counts, and
+ * only when all that 1 has said is here it hears that this process has taken the view. */
+static void test_answer_before_a_handover(void **state) {
+  struct dmi_member *m = member(3);
+  (void)state;
+  dmi_member_goodbye(m, 5, peer_of(4).dmi_id, &out);
+  hears_handover(m);
+  assert_null(sent(1, DMI_CTL_VIEW_TAKEN));
+  answer(m, 1, 5, DMI_EBUSY);
+  assert_int_equal(result(), DMI_EBUSY);
+  is_told_handover(m);
+  assert_non_null(sent(1, DMI_CTL_VIEW_TAKEN));
+  assert_int_equal(dmi_member_coordinator(m), 2);
+  end(m);
+}
+
+/* The same, but 1 is lost, or leads again: what it had said does not count, and who leads now is
+ * asked again. */
+static void test_answer_behind_a_loss(void **state) {
+  (void)state;
+  for (uint32_t next = 1; next <= 2; next++) {
+    struct dmi_member *m = member(3);
+    dmi_member_goodbye(m, 5, peer_of(4).dmi_id, &out);
+    hears_handover(m);
+    crash(m, 11, next, next == 1 ? 2 : 1);
+    assert_non_null(sent(next, DMI_CTL_STATE));
+    assert_int_equal(sent(next, DMI_CTL_GOODBYE)->msg.flags, DMI_F_AGAIN);
+    if (next == 1) answer(m, 1, 5, DMI_EBUSY);
+    if (next == 1) assert_int_equal(out.num, 0);
+    end(m);
+  }
+}
+
+/* 1 has said it first, when it was not taken as the agreement was at work. */
+static void test_handover_refused_first(void **state) {
+  struct dmi_member *m = member(3);
+  (void)state;
+  takes = false;
+  is_told_handover(m);
+  takes = true;
+  assert_null(find_action(&out, DMI_MACT_VIEW));
+  hears_handover(m);
+  assert_non_null(sent(1, DMI_CTL_VIEW_TAKEN));
+  assert_int_equal(dmi_member_coordinator(m), 2);
+  end(m);
+}
+
+/* A notice is on its way to 4, about 3, and the role moves. */
+static struct dmi_member *given_and_handed_over(void) {
+  struct dmi_member *m = successor();
+  struct dmi_coord *next;
+  struct dmi_unpack unpack;
+  struct dmi_slice slice;
+  struct dmi_pack body;
+  while (m->coord->notices.num)
+    assert_true(give(m, 4, DMI_CTL_POLL, 9, NULL));
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, 1); /* number */
+  dmi_pack_u64(&body, 77);
+  dmi_pack_u64(&body, 1);
+  assert_true(give(m, 3, DMI_CTL_NOTIFY, 8, &body));
+  assert_true(give(m, 4, DMI_CTL_POLL, 10, NULL));
+  assert_non_null(sent(4, DMI_CTL_RESULT));
+  dmi_pack_init(&body);
+  dmi_coord_pack(&body, m->coord);
+  slice = dmi_pack_slice(&body);
+  dmi_unpack_init(&unpack, &slice);
+  next = dmi_coord_unpack(&unpack);
+  dmi_slice_drop(&slice);
+  assert_non_null(next);
+  assert_true(dmi_coord_good(m, next));
+  dmi_coord_free(m->coord);
+  m->coord = next;
+  return m;
+}
+
+/* Who made the note hears that it was given; or 4 is lost, and it is the next again. */
+static void test_given_and_handed_over(void **state) {
+  struct dmi_member *m = given_and_handed_over();
+  struct dmi_mact *act;
+  (void)state;
+  assert_true(give(m, 4, DMI_CTL_NOTICE_OK, 10, NULL));
+  act = sent(3, DMI_CTL_NOTED);
+  assert_non_null(act);
+  assert_int_equal(act->msg.member.op, 1);
+  end(m);
+  m = given_and_handed_over();
+  crash(m, 11, 2, 4);
+  assert_int_equal(m->coord->notices.num,
+                   2); /* the other is the loss of 1, which it was told, too */
+  assert_int_equal(m->coord->notices.at[1].notice.state, DMI_NOTE);
+  end(m);
+}
+
+/* ---- Notices that were given ----------------------------------------------------------------- */
+
+static void is_given(struct dmi_member *m, dmi_uid_t uid, uint32_t state) {
+  struct dmi_msg msg = {.type = DMI_CTL_RESULT, .member.op = 6};
+  struct dmi_notice notice = {.state = state, .uid = uid, .info = {.host = "h"}};
+  struct dmi_pack body;
+  dmi_member_poll(m, 6, &out);
+  notice.value = notice.number = notice.floor = 1;
+  dmi_pack_init(&body);
+  dmi_pack_u32(&body, 1);
+  dmi_notice_pack(&body, &notice);
+  msg.body = dmi_pack_slice(&body);
+  dmi_mout_clear(&out);
+  assert_true(dmi_member_message(m, 1, &msg, &out));
+  dmi_slice_drop(&msg.body);
+}
+
+/* They are remembered once, and until nobody asks for them any more. */
+static void test_given_is_forgotten(void **state) {
+  struct dmi_member *m = member(2);
+  (void)state;
+  is_given(m, 4, DMI_OPEN);
+  is_given(m, 4, DMI_CLOSE);
+  is_given(m, 4, DMI_CLOSE); /* there was no memory for its pages */
+  is_given(m, 4, DMI_NOTE);
+  is_given(m, 3, DMI_OPEN);
+  assert_int_equal(m->got.num, 4);
+  leaves(m, 10, 4, 3);
+  assert_int_equal(m->got.num, 4);
+  leaves(m, 11, 4, 0);
+  assert_int_equal(m->got.num, 1);
+  is_given(m, 4, DMI_NOTE); /* it had been queued */
+  assert_int_equal(m->got.num, 1);
+  crash(m, 12, 1, 3);
+  is_given(m, 3, DMI_LOST);
+  assert_int_equal(m->got.num, 2); /* else the next coordinator tells that loss again */
+  end(m);
+}
+
 /* 3 leaves with the heir 4, as DMI_goodbye has asked for. */
 static struct dmi_member *dismissed(void) {
   struct dmi_member *m = member(2);
@@ -1088,6 +1255,26 @@ static void test_heir_lost_while_stopping(void **state) {
   assert_int_equal(out.num, 1);
   assert_int_equal(out.act[0].type, DMI_MACT_START_DRAIN);
   assert_int_equal(out.act[0].uid, 2);
+  end(m);
+}
+
+/* LEAVE_GO with another heir begins the leave anew, as the first one did. */
+static void test_leave_begins_anew(void **state) {
+  struct dmi_member *m = successor();
+  struct dmi_record *leaver = dmi_coord_find(m->coord, 3);
+  (void)state;
+  leaver->life = DMI_LIFE_LEAVING;
+  leaver->heir = 4;
+  leaver->no_capacity = true;
+  m->coord->capacity_changes = 5;
+  crash(m, 11, 2, 4);
+  give_state(m, 3, 11);
+  recover(m, 11);
+  leaver = dmi_coord_find(m->coord, 3);
+  assert_non_null(sent(3, DMI_CTL_LEAVE_GO));
+  assert_int_equal(leaver->heir, 2);
+  assert_false(leaver->no_capacity);
+  assert_int_equal(leaver->capacity_changes, m->coord->capacity_changes);
   end(m);
 }
 
@@ -1435,6 +1622,12 @@ int main(void) {
       cmocka_unit_test(test_heirs_that_have_left),
       cmocka_unit_test(test_forgotten_and_learnt_again),
       cmocka_unit_test(test_calls_to_the_next),
+      cmocka_unit_test(test_answer_before_a_handover),
+      cmocka_unit_test(test_answer_behind_a_loss),
+      cmocka_unit_test(test_handover_refused_first),
+      cmocka_unit_test(test_given_and_handed_over),
+      cmocka_unit_test(test_given_is_forgotten),
+      cmocka_unit_test(test_leave_begins_anew),
       cmocka_unit_test(test_heir_lost_while_stopping),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
