@@ -9,6 +9,7 @@
 #define RECORD_BYTES 51u /* least packed bytes of a record */
 #define QUEUED_BYTES 29u
 #define CALLER_BYTES 12u
+#define GIVEN_BYTES (CALLER_BYTES + QUEUED_BYTES)
 #define FORGET_BYTES 32u
 #define ADOPT_BYTES 52u
 #define RESULT_BYTES 20u
@@ -94,6 +95,16 @@ static void unpack_deferred(struct dmi_unpack *unpack, struct dmi_deferred_list 
   }
 }
 
+static void pack_queued(struct dmi_pack *pack, const struct dmi_queued *queued) {
+  dmi_pack_u32(pack, queued->uid);
+  dmi_notice_pack(pack, &queued->notice);
+}
+
+static void unpack_queued(struct dmi_unpack *unpack, struct dmi_queued *queued) {
+  queued->uid = dmi_unpack_u32(unpack);
+  dmi_notice_unpack(unpack, &queued->notice);
+}
+
 static void pack_uids(struct dmi_pack *pack, const struct dmi_uid_set *uids) {
   dmi_pack_u32(pack, uids->num);
   for (uint32_t i = 0; i < uids->num; i++)
@@ -146,9 +157,12 @@ void dmi_coord_pack(struct dmi_pack *pack, const struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->records.num; i++)
     pack_record(pack, &c->records.at[i]);
   dmi_pack_u32(pack, c->notices.num);
-  for (uint32_t i = 0; i < c->notices.num; i++) {
-    dmi_pack_u32(pack, c->notices.at[i].uid);
-    dmi_notice_pack(pack, &c->notices.at[i].notice);
+  for (uint32_t i = 0; i < c->notices.num; i++)
+    pack_queued(pack, &c->notices.at[i]);
+  dmi_pack_u32(pack, c->given.num);
+  for (uint32_t i = 0; i < c->given.num; i++) {
+    dmi_member_pack_caller(pack, &c->given.at[i].caller);
+    pack_queued(pack, &c->given.at[i].queued);
   }
   dmi_pack_u32(pack, c->polls.num);
   for (uint32_t i = 0; i < c->polls.num; i++)
@@ -204,10 +218,13 @@ struct dmi_coord *dmi_coord_unpack(struct dmi_unpack *unpack) {
   for (uint32_t i = 0; i < num; i++)
     unpack_record(unpack, DMI_LIST_ADD(&c->records));
   num = dmi_unpack_count(unpack, QUEUED_BYTES);
+  for (uint32_t i = 0; i < num; i++)
+    unpack_queued(unpack, DMI_LIST_ADD(&c->notices));
+  num = dmi_unpack_count(unpack, GIVEN_BYTES);
   for (uint32_t i = 0; i < num; i++) {
-    struct dmi_queued *queued = DMI_LIST_ADD(&c->notices);
-    queued->uid = dmi_unpack_u32(unpack);
-    dmi_notice_unpack(unpack, &queued->notice);
+    struct dmi_given *given = DMI_LIST_ADD(&c->given);
+    dmi_member_unpack_caller(unpack, &given->caller);
+    unpack_queued(unpack, &given->queued);
   }
   num = dmi_unpack_count(unpack, CALLER_BYTES);
   for (uint32_t i = 0; i < num; i++)

@@ -582,7 +582,8 @@ struct dmi_coord {
   struct dmi_uid_set dead; /* lost by crash views */
   dmi_uid_t since;         /* of those with lower uids that are gone nothing is known */
   struct dmi_deferred_list
-      blocked_calls; /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
+      blocked_calls;                /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
+  DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
   /* below: not handed over, except `deferred` */
   uint64_t pages_lost;          /* READY: as all that are ready have decided */
   struct dmi_caller survives;   /* SURVIVE, which the next view brings */
@@ -594,7 +595,6 @@ struct dmi_coord {
   DMI_LIST(struct dmi_home) homes;        /* until RESUME: as of the last one; none: it rebuilds */
   uint64_t reserve;                       /* the next `limit`; 0: none is asked for */
   struct dmi_uid_set reserves;            /* members whose RESERVED has not arrived */
-  DMI_LIST(struct dmi_given) given;       /* notices whose NOTICE_OK has not come */
   DMI_LIST(struct dmi_queued) lost;       /* whose loss is to be told at RESUME */
   enum dmi_change change;
   dmi_uid_t successor;               /* HANDOVER: the next coordinator */
