@@ -198,14 +198,18 @@ static void map_again(struct dmi_member *m, struct dmi_member_call *call) {
   dmi_member_send(m, m->coordinator, DMI_CTL_MMAP, call->op, 0, &body);
 }
 
-/* A notice was given to this process: nobody else must get it. */
+/* A notice was given to this process: nobody else must get it.  Of one that has gone only its loss
+ * could be told again. */
 static void note_notice(struct dmi_member *m, uint64_t op, uint8_t type,
                         const struct dmi_mact *act) {
+  const struct dmi_notice *notice = act->notices;
   if (!m->env.survive || !act->flag || (type != DMI_CTL_POLL && type != DMI_CTL_PEEK)) return;
-  if (act->notices[0].state == DMI_NOTE) {
-    dmi_member_note_given(m, &act->notices[0]);
-  } else {
-    dmi_member_note_got(m, act->notices[0].uid, act->notices[0].state);
+  if (notice->state == DMI_LOST || dmi_member_find(m, notice->uid)) {
+    if (notice->state == DMI_NOTE) {
+      dmi_member_note_given(m, notice);
+    } else {
+      dmi_member_note_got(m, notice->uid, notice->state);
+    }
   }
   dmi_member_send(m, m->coordinator, DMI_CTL_NOTICE_OK, op, 0, NULL);
 }

@@ -140,10 +140,20 @@ bool dmi_member_crash_lost(const struct dmi_member *m, uint32_t uid) {
 
 /* ---- STATE ----------------------------------------------------------------------------------- */
 
+/* Once: DMI_CLOSE may be told again. */
 void dmi_member_note_got(struct dmi_member *m, uint32_t uid, uint32_t state) {
-  struct dmi_got *got = DMI_LIST_ADD(&m->got);
-  got->uid = uid;
-  got->state = state;
+  for (uint32_t i = 0; i < m->got.num; i++) {
+    if (m->got.at[i].uid == uid && m->got.at[i].state == state) return;
+  }
+  *DMI_LIST_ADD(&m->got) = (struct dmi_got){uid, state};
+}
+
+void dmi_member_forget_got(struct dmi_member *m, uint32_t uid) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < m->got.num; i++) {
+    if (m->got.at[i].uid != uid) m->got.at[kept++] = m->got.at[i];
+  }
+  m->got.num = kept;
 }
 
 static void send_state(struct dmi_member *m) {

@@ -380,6 +380,8 @@ void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer)
 /* Has a crash view removed it that is being recovered from? */
 bool dmi_member_crash_lost(const struct dmi_member *m, dmi_uid_t uid);
 void dmi_member_note_got(struct dmi_member *m, dmi_uid_t uid, uint32_t state);
+/* No coordinator will ask what was given about this process. */
+void dmi_member_forget_got(struct dmi_member *m, dmi_uid_t uid);
 void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash);
 bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg);
 /* A message of the coordinator: is it of a time before a crash, when it was the coordinator, too?

@@ -72,6 +72,8 @@ static void remove_peer(struct dmi_member *m, const struct dmi_removed *removed)
   }
   if (removed->main) tell_lost(m, peer);
   if (removed->lost) dmi_member_crash_removed(m, peer);
+  /* Only a loss is told later; and its own notes this process would have to tell again itself. */
+  if (!removed->lost || peer->left) dmi_member_forget_got(m, removed->uid);
   DMI_LIST_DROP(&m->peers, peer - m->peers.at);
   dmi_uid_set_add(&m->viewing_lost, removed->uid);
 }
