@@ -74,6 +74,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   dmi_deferred_free(&c->deferred);
   dmi_deferred_free(&c->root_sets);
   dmi_deferred_free(&c->root_gets);
+  dmi_deferred_free(&c->stops);
   dmi_uid_set_free(&c->awaits);
   dmi_uid_set_free(&c->last_requests);
   dmi_uid_set_free(&c->dead);

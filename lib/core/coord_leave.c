@@ -289,10 +289,7 @@ bool dmi_coord_may_end(const struct dmi_coord *c) {
 void dmi_coord_end(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   c->ending = true;
-  for (uint32_t i = 0; i < c->joins.num; i++) {
-    dmi_member_refuse(m, c->joins.at[i].temp, "that program is ending");
-  }
-  c->joins.num = 0;
+  dmi_coord_refuse_joins(m);
   for (uint32_t i = 0; i < c->records.num; i++) {
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_END, 0, 0, NULL);
   }

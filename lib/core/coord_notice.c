@@ -63,7 +63,7 @@ void dmi_coord_unnotify(struct dmi_coord *c, uint32_t uid) {
 bool dmi_coord_on_poll(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->member.op};
   if (msg->body.len > 0) return false;
-  if (m->stop) {
+  if (dmi_coord_stops(m)) {
     dmi_coord_answer(m, &caller, DMI_EEND, NULL);
     return true;
   }

@@ -89,10 +89,12 @@ void dmi_coord_root_taken(struct dmi_member *m) {
   for (uint32_t i = 0; i < c->root_gets.num; i++)
     answer_get(m, c->root_gets.at[i].from, &c->root_gets.at[i].msg);
   dmi_deferred_free(&c->root_gets);
-  dmi_coord_stop_polls(m);
+  dmi_coord_stop_taken(m);
 }
 
 void dmi_coord_root_defer(struct dmi_coord *c) {
   for (uint32_t i = 0; i < c->root_sets.num; i++)
     dmi_deferred_add(&c->deferred, c->root_sets.at[i].from, &c->root_sets.at[i].msg);
+  for (uint32_t i = 0; i < c->stops.num; i++)
+    dmi_deferred_add(&c->deferred, c->stops.at[i].from, &c->stops.at[i].msg);
 }

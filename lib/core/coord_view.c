@@ -11,6 +11,8 @@
 #include "base/xalloc.h"
 #include "core/member_int.h"
 
+#define ENDING "that program is ending"
+
 /* ---- Asking to join ------------------------------------------------------------------------ */
 
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg) {
@@ -29,8 +31,8 @@ bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg
   for (uint32_t i = 0; i < c->joins.num; i++) {
     if (c->joins.at[i].temp == temp) return false;
   }
-  if (c->ending || m->stop) {
-    dmi_member_refuse(m, temp, "that program is ending");
+  if (c->ending || dmi_coord_stops(m)) {
+    dmi_member_refuse(m, temp, ENDING);
     return true;
   }
   m->env.addrs(m->env.arg, temp, &ours, &theirs);
@@ -48,6 +50,13 @@ void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp) {
     DMI_LIST_DROP(&c->joins, i);
     return;
   }
+}
+
+void dmi_coord_refuse_joins(struct dmi_member *m) {
+  struct dmi_coord *c = m->coord;
+  for (uint32_t i = 0; i < c->joins.num; i++)
+    dmi_member_refuse(m, c->joins.at[i].temp, ENDING);
+  c->joins.num = 0;
 }
 
 /* ---- Packing a view ------------------------------------------------------------------------ */

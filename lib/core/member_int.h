@@ -406,7 +406,8 @@ void dmi_member_exit_call(struct dmi_member *m, uint64_t op, uint32_t status);
 void dmi_member_stop_look(struct dmi_member *m); /* a view was taken */
 /* The name of the root that tells of DMI_exit, which no program may set. */
 bool dmi_member_stop_name(const void *name, size_t len);
-void dmi_coord_stop_polls(struct dmi_member *m); /* all have taken a view */
+bool dmi_coord_stops(const struct dmi_member *m); /* DMI_exit was called, and all know it */
+void dmi_coord_stop_taken(struct dmi_member *m);  /* all have taken a view */
 
 /* member_note.c */
 void dmi_member_note_call(struct dmi_member *m, uint64_t op, uint64_t value);
@@ -607,6 +608,7 @@ struct dmi_coord {
   struct dmi_deferred_list root_sets; /* ROOT_SET without an answer; handed over in `deferred` */
   uint32_t root_sets_in_view;         /* the first ones, which the view that is being made has */
   struct dmi_deferred_list root_gets; /* ROOT_GET that wait for the end of such a view */
+  struct dmi_deferred_list stops; /* STOP behind the first one, until all know of that; likewise */
 };
 
 /* The handlers of class MEMBER of the coordinator role. `record` is the sender's, and not LOST.
@@ -638,6 +640,7 @@ bool dmi_coord_untake(struct dmi_member *m, dmi_uid_t uid, const char *why);
 /* coord_view.c */
 bool dmi_coord_on_join(struct dmi_member *m, uint32_t temp, const struct dmi_msg *msg);
 void dmi_coord_drop_join(struct dmi_member *m, uint32_t temp);
+void dmi_coord_refuse_joins(struct dmi_member *m); /* the program is ending */
 bool dmi_coord_begin_change(struct dmi_member *m); /* false: there was nothing to do */
 void dmi_coord_end_view(struct dmi_member *m);     /* what follows once all have the newest view */
 void dmi_coord_replay(struct dmi_member *m, struct dmi_deferred_list *list);

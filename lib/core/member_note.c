@@ -133,7 +133,7 @@ bool dmi_coord_on_notify(struct dmi_member *m, struct dmi_record *record,
   value = dmi_unpack_u64(&body);
   floor = dmi_unpack_u64(&body);
   if (!dmi_unpack_done(&body) || !floor || floor > number) return false;
-  if (m->stop) {
+  if (dmi_coord_stops(m)) {
     error = DMI_EEND;
   } else if (again && dmi_coord_has_got(m->coord, record->uid, code_of(number))) {
     dmi_member_send(m, record->uid, DMI_CTL_NOTED, number, 0, NULL);

@@ -56,6 +56,12 @@ static bool is_called(const struct dmi_coord *c) {
   return false;
 }
 
+/* Only then may anybody be told: who hears DMI_EEND counts on the end of the program, and what only
+ * this process knows may be lost with it, and with who has called DMI_exit. */
+bool dmi_coord_stops(const struct dmi_member *m) {
+  return m->stop && !is_called(m->coord);
+}
+
 bool dmi_coord_on_stop(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   struct dmi_caller caller = {record->uid, msg->member.op};
   struct dmi_unpack body;
@@ -69,7 +75,9 @@ bool dmi_coord_on_stop(struct dmi_member *m, struct dmi_record *record, const st
   if (stop != (SET | (uint64_t)record->uid << 8 | status_of(stop))) return false;
   if (m->stop == stop && (msg->flags & DMI_F_AGAIN)) { /* a coordinator that was lost has done it */
     dmi_coord_answer(m, &caller, DMI_OK, NULL);
-  } else if (m->stop || is_called(m->coord)) {
+  } else if (is_called(m->coord)) {
+    dmi_deferred_add(&m->coord->stops, record->uid, msg);
+  } else if (m->stop) {
     dmi_coord_answer(m, &caller, DMI_EEND, NULL);
   } else {
     dmi_deferred_add(&m->coord->root_sets, record->uid, msg); /* the next view brings it */
@@ -77,9 +85,16 @@ bool dmi_coord_on_stop(struct dmi_member *m, struct dmi_record *record, const st
   return true;
 }
 
-void dmi_coord_stop_polls(struct dmi_member *m) {
+void dmi_coord_stop_taken(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
-  for (uint32_t i = 0; m->stop && i < c->polls.num; i++)
+  if (!dmi_coord_stops(m)) return;
+  for (uint32_t i = 0; i < c->polls.num; i++)
     dmi_coord_answer(m, &c->polls.at[i], DMI_EEND, NULL);
-  if (m->stop) c->polls.num = 0;
+  c->polls.num = 0;
+  for (uint32_t i = 0; i < c->stops.num; i++) {
+    struct dmi_caller caller = {c->stops.at[i].from, c->stops.at[i].msg.member.op};
+    dmi_coord_answer(m, &caller, DMI_EEND, NULL);
+  }
+  dmi_deferred_free(&c->stops);
+  dmi_coord_refuse_joins(m);
 }

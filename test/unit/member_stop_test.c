@@ -66,6 +66,34 @@ static void test_two_calls(void **state) {
   end();
 }
 
+/* Others hear that it was called only when all know it: the coordinator, which knows it first, and
+ * the caller may be lost. */
+static void test_others_wait(void **state) {
+  const struct dmi_node_info info = {.cores = 1, .memory = 1000, .host = "h"};
+  struct dmi_pack body = join_body(&(struct dmi_addr){.port = 7880}, &info, false);
+  (void)state;
+  begin(true, true);
+  dmi_member_exit(first.m, 5, 1, &first.out);
+  dmi_member_exit(second.m, 6, 2, &second.out);
+  dmi_member_peek(second.m, 7, &second.out);
+  dmi_member_notify(second.m, 8, 99, &second.out);
+  carry(&second, &first); /* VIEW is still on its way */
+  assert_true(first.m->stop != 0);
+  for (uint32_t i = 0; i < first.out.num; i++) {
+    const struct dmi_mact *act = &first.out.act[i];
+    if (act->type == DMI_MACT_SEND && act->msg.type == DMI_CTL_RESULT)
+      assert_int_equal(act->msg.member.error, DMI_OK);
+  }
+  assert_int_equal(first.m->coord->stops.num, 1);
+  settle();
+  know(1, 1);
+  assert_int_equal(second.result, DMI_EEND); /* DMI_exit */
+  assert_int_equal(first.m->coord->stops.num, 0);
+  assert_true(give_member(first.m, DMI_NET_TEMP + 7, DMI_CTL_JOIN, 0, 0, &body, &first.out));
+  assert_non_null(find_send(&first.out, DMI_NET_TEMP + 7, DMI_CTL_REFUSE));
+  end();
+}
+
 /* Who asks to join in time learns of it as it joins; who asks later is refused. */
 static void test_joiners(void **state) {
   const struct dmi_node_info info = {.cores = 1, .memory = 1000, .host = "h"};
@@ -147,11 +175,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_know),
-      cmocka_unit_test(test_two_calls),
-      cmocka_unit_test(test_joiners),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_joins_in_that_view),
+      cmocka_unit_test(test_all_know),    cmocka_unit_test(test_two_calls),
+      cmocka_unit_test(test_others_wait), cmocka_unit_test(test_joiners),
+      cmocka_unit_test(test_again),       cmocka_unit_test(test_joins_in_that_view),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
