@@ -384,23 +384,14 @@ static void follow_heirs(struct dmi_coord *c) {
   free(last.at);
 }
 
-static void leave_anew(struct dmi_member *m, struct dmi_record *record) {
-  const struct dmi_record *heir = dmi_coord_heir(m->coord, record->uid);
-  struct dmi_pack body;
-  record->heir = heir ? heir->uid : 0;
-  record->life = DMI_LIFE_LEAVING;
-  dmi_pack_init(&body);
-  dmi_pack_u32(&body, record->heir);
-  dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
-}
-
 /* Who was giving its pages to one that is lost gets another heir, and begins anew; for one that has
  * left already it is only a name. */
 static void new_heirs(struct dmi_member *m) {
   struct dmi_coord *c = m->coord;
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];
-    if (record->heir && !record->left && !last_heir(c, record->heir)) leave_anew(m, record);
+    if (record->heir && !record->left && !last_heir(c, record->heir))
+      dmi_coord_leave_go(m, record, dmi_coord_heir(c, record->uid));
   }
   for (uint32_t i = 0; i < c->records.num; i++) {
     struct dmi_record *record = &c->records.at[i];

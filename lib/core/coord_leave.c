@@ -41,16 +41,22 @@ static bool is_heir(const struct dmi_coord *c, uint32_t uid) {
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
-static void begin_leave(struct dmi_member *m, struct dmi_record *record,
+void dmi_coord_leave_go(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_record *heir) {
   struct dmi_pack body;
-  dmi_record_move(record, DMI_LIFE_LEAVING);
+  record->life = DMI_LIFE_LEAVING;
   record->heir = heir ? heir->uid : 0;
   record->no_capacity = false;
   record->capacity_changes = m->coord->capacity_changes;
   dmi_pack_init(&body);
   dmi_pack_u32(&body, record->heir);
   dmi_member_send(m, record->uid, DMI_CTL_LEAVE_GO, 0, 0, &body);
+}
+
+static void begin_leave(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_record *heir) {
+  dmi_record_move(record, DMI_LIFE_LEAVING);
+  dmi_coord_leave_go(m, record, heir);
 }
 
 bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,

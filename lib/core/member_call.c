@@ -263,16 +263,19 @@ void dmi_member_end_calls(struct dmi_member *m) {
 
 /* ---- Busy and idle ------------------------------------------------------------------------- */
 
+void dmi_member_grow_busy(struct dmi_member *m) {
+  m->busy++;
+  if (m->busy_told || !dmi_member_is_active(m)) return;
+  m->busy_told = true;
+  dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, ++m->busy_seq, 0, NULL);
+}
+
 void dmi_member_call_busy(struct dmi_member *m, uint64_t op) {
   struct dmi_busy_wait *wait;
-  m->busy++;
+  dmi_member_grow_busy(m);
   if (!dmi_member_is_active(m)) {
     add_result(m, op, DMI_EINACTIVE);
     return;
-  }
-  if (!m->busy_told) {
-    m->busy_told = true;
-    dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, ++m->busy_seq, 0, NULL);
   }
   if (m->busy_acked == m->busy_seq || DMI_BROKEN(m, DMI_MBREAK_BUSY)) {
     add_result(m, op, DMI_OK);

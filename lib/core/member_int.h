@@ -429,6 +429,7 @@ void dmi_member_leave_finish(struct dmi_member *m);
 /* member_call.c */
 void dmi_member_call_begin(struct dmi_member *m, enum dmi_msg_type type, uint64_t op,
                            struct dmi_pack *body);
+void dmi_member_grow_busy(struct dmi_member *m); /* one more reason: the coordinator is told */
 void dmi_member_call_busy(struct dmi_member *m, uint64_t op);
 void dmi_member_call_idle(struct dmi_member *m);
 void dmi_member_end_calls(struct dmi_member *m); /* completes all calls with DMI_EINACTIVE */
@@ -660,6 +661,9 @@ bool dmi_coord_goodbye_again(struct dmi_member *m, struct dmi_caller *caller, dm
 /* It is CLOSING: the program hears of it, and dismisses it; a witness it does not see, so that
  * leaves at once. */
 void dmi_coord_closing(struct dmi_member *m, struct dmi_record *record);
+/* It leaves with this heir (NULL: none), from any state before the view in which it has left. */
+void dmi_coord_leave_go(struct dmi_member *m, struct dmi_record *record,
+                        const struct dmi_record *heir);
 /* LEAVE_ASK, LEAVE_NO, LEAVE_RETRY, DRAINED, FLUSHED, EXITED */
 void dmi_coord_leave_retry(struct dmi_member *m);
 struct dmi_record *dmi_coord_heir(const struct dmi_coord *c, dmi_uid_t but); /* NULL: none */

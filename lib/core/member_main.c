@@ -75,11 +75,7 @@ bool dmi_coord_on_main(struct dmi_member *m, struct dmi_record *record, const st
 
 static void run_recover(struct dmi_member *m, const struct dmi_notice *lost) {
   struct dmi_mact *act;
-  m->busy++;
-  if (!m->busy_told) {
-    m->busy_told = true;
-    dmi_member_send(m, m->coordinator, DMI_CTL_BUSY, ++m->busy_seq, 0, NULL);
-  }
+  dmi_member_grow_busy(m);
   say(m, m->uid, DMI_OK);
   act = dmi_mout_add(m->out, DMI_MACT_MAIN_LOST);
   act->dmi_id = lost->dmi_id;
