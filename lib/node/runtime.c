@@ -306,11 +306,11 @@ static void recover(struct dmi_process *process) {
 
 int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   pthread_t daemon;
+  signals(process, SIG_BLOCK); /* also in the threads that DMI_init starts */
   if (process->program.init) process->program.init(argc, argv);
   dmi_runtime_enter(process);
   if (process->host.only) atomic_store(&dmi_runtime_only, process);
   dmi_emit(&process->stream, initialized);
-  signals(process, SIG_BLOCK);
   dmi_status_begin(&process->member_now);
   dmi_status_begin(&process->recover_now);
   if (!joins(process)) keep_args(process, argc, argv);
