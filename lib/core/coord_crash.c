@@ -63,7 +63,6 @@ static void lose(struct dmi_member *m, struct dmi_record *record) {
   dmi_uid_set_add(&c->dead, uid);
   dmi_uid_set_drop(&c->last_requests, uid);
   dmi_coord_unnotify(c, uid);
-  take_back(c, uid);
   DMI_LIST_DROP(&c->records, record - c->records.at);
   dmi_coord_look_removing(c);
   dmi_coord_answer(m, &welcome, DMI_EMEMBER, NULL);
@@ -114,6 +113,9 @@ void dmi_coord_crash(struct dmi_member *m) {
   }
   if (!m->coord) rebuild(m);
   c = m->coord;
+  for (uint32_t i = c->records.num; i-- > 0;) { /* first: they may be about each other */
+    if (!dmi_member_find(m, c->records.at[i].uid)) take_back(c, c->records.at[i].uid);
+  }
   for (uint32_t i = c->records.num; i-- > 0;) {
     if (!dmi_member_find(m, c->records.at[i].uid)) lose(m, &c->records.at[i]);
   }

@@ -1089,6 +1089,33 @@ static void test_given_and_handed_over(void **state) {
   end(m);
 }
 
+static bool loss_is_queued(const struct dmi_member *m, dmi_uid_t uid) {
+  for (uint32_t i = 0; i < m->coord->notices.num; i++) {
+    const struct dmi_queued *queued = &m->coord->notices.at[i];
+    if (queued->uid == uid && queued->notice.state == DMI_LOST) return true;
+  }
+  return false;
+}
+
+/* Of two that are lost at the same time one was being given a notice about the other: nobody else
+ * hears that the lost one has come, or wants to leave. */
+static void test_given_about_the_lost(void **state) {
+  (void)state;
+  for (dmi_uid_t getter = 3; getter <= 4; getter++) {
+    const dmi_uid_t about = 7 - getter, lost[] = {3, 4};
+    struct dmi_member *m = successor();
+    assert_true(give(m, getter, DMI_CTL_POLL, 9, NULL)); /* the loss of 1 */
+    assert_true(give(m, about, DMI_CTL_LEAVE_ASK, 0, NULL));
+    assert_true(give(m, getter, DMI_CTL_POLL, 10, NULL));
+    assert_int_equal(m->coord->given.num, 2);
+    crash_all(m, 11, 2, lost, 2);
+    for (uint32_t i = 0; i < m->coord->notices.num; i++)
+      assert_int_equal(m->coord->notices.at[i].notice.state, DMI_LOST);
+    assert_true(loss_is_queued(m, 1));
+    end(m);
+  }
+}
+
 /* ---- Notices that were given ----------------------------------------------------------------- */
 
 static void is_given(struct dmi_member *m, dmi_uid_t uid, uint32_t state) {
@@ -1368,14 +1395,6 @@ static void joins(struct dmi_member *m, uint64_t view, dmi_uid_t uid, uint32_t i
   dmi_member_viewed(m, &out);
 }
 
-static bool loss_is_queued(const struct dmi_member *m, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < m->coord->notices.num; i++) {
-    const struct dmi_queued *queued = &m->coord->notices.at[i];
-    if (queued->uid == uid && queued->notice.state == DMI_LOST) return true;
-  }
-  return false;
-}
-
 /* 4 is lost, and who was told of that is lost later, with the coordinator.  The new one tells it
  * again, but not if the id went on to 5: a user would take it for the loss of that one. */
 static void test_loss_of_an_id_in_use(void **state) {
@@ -1626,6 +1645,7 @@ int main(void) {
       cmocka_unit_test(test_answer_behind_a_loss),
       cmocka_unit_test(test_handover_refused_first),
       cmocka_unit_test(test_given_and_handed_over),
+      cmocka_unit_test(test_given_about_the_lost),
       cmocka_unit_test(test_given_is_forgotten),
       cmocka_unit_test(test_leave_begins_anew),
       cmocka_unit_test(test_heir_lost_while_stopping),
