@@ -23,7 +23,6 @@ void sim_exit_act(struct sim *sim, struct sim_exit *own, const struct dmi_mact *
   } else if (act->type == DMI_MACT_RESULT && act->op == own->op) {
     own->op = 0;
     own->first = act->error == DMI_OK;
-    own->later = act->error == DMI_EEND;
     if (act->error != DMI_OK && act->error != DMI_EEND) sim_bad(sim, "DMI_exit fails");
     if (own->first) sim->totals->exits++;
   }
@@ -39,8 +38,6 @@ void sim_exit_check(struct sim *sim, const struct sim_exit *const *all) {
     if (sim->proc[i].alive && all[i]->caller != caller)
       sim_bad(sim, "p%u knows of the DMI_exit of p%u, another one of that of p%u", sim->proc[i].uid,
               all[i]->caller, caller);
-    if (sim->proc[i].alive && all[i]->later && !caller)
-      sim_bad(sim, "p%u was told of a DMI_exit of which nobody knows", sim->proc[i].uid);
     if (sim->proc[i].alive && caller == sim->proc[i].uid && !all[i]->op && !all[i]->first)
       sim_bad(sim, "the DMI_exit that all know of has failed");
     if (all[i]->first && first) sim_bad(sim, "DMI_exit succeeds twice");

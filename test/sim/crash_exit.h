@@ -10,7 +10,6 @@
 struct sim_exit {
   uint64_t op;        /* the call that is out; 0: none */
   bool called, first; /* it was called here; and has succeeded */
-  bool later;         /* ... and another one had called it before */
   dmi_uid_t caller;   /* whose call this process knows of; 0: it knows of none */
 };
 

@@ -39,9 +39,9 @@ struct daemon {
   struct got got[GOT_MAX];
   uint32_t got_num;
   struct sim_maps maps;
-  dmi_id_t ids[PROCS];       /* of the members of proc->view */
-  uint64_t cut[PROCS];       /* the last crash view that this process has taken, by its CUT */
-  uint64_t recovers;         /* number of the RECOVER that waits for CUT of all; 0: none */
+  dmi_id_t ids[PROCS]; /* of the members of proc->view */
+  uint64_t cut[PROCS]; /* the last crash view that this process has taken, by its CUT */
+  uint64_t recovers;   /* number of the RECOVER that waits for CUT of all; 0: none */
   struct sim_notes notes;
   struct sim_exit exit;
   struct dmi_pulse_out held; /* what the agreement asks for inside of an event of membership */
@@ -544,8 +544,9 @@ static void before_open(struct daemon *daemon) {
 static void on_daemon(struct sim *sim, struct daemon *daemon, uint32_t at,
                       struct sim_letter *letter) {
   uint32_t from = (uint32_t)letter->number;
-  if (!daemon->proc->uid) { /* not renamed yet; a connection before this one is closed */
-    if (from >= DMI_NET_TEMP && from != daemon->temp && letter->msg.type != DMI_CTL_JOIN) return;
+  /* of a connection that it has made, and closed, before the one by which it has joined */
+  if (from >= DMI_NET_TEMP && from != daemon->temp && letter->msg.type != DMI_CTL_JOIN) return;
+  if (!daemon->proc->uid) { /* not renamed yet */
     if (from < DMI_NET_TEMP && daemon->temp % 16 != at) return;
     if (from < DMI_NET_TEMP) from = daemon->temp;
   }
