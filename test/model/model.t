@@ -15,11 +15,11 @@ open my $run, '-|', $^X, @command or die "run: $!\n";
 my ($num, $bad) = (0, 0);
 while (<$run>) {
   print "# $_";
-  next unless /^(\S+)\s+(pass|partial|fail\S*)\s+\S/;
+  my ($name, $expected) = /^(\S+)\s+(pass|partial|fail\S*)\s+\S/ or next;
   $num++;
   my $ok = !/UNEXPECTED/;
   $bad++ if !$ok;
-  printf "%sok %d - %s: %s\n", $ok ? '' : 'not ', $num, $1, $2;
+  printf "%sok %d - %s: %s\n", $ok ? '' : 'not ', $num, $name, $expected;
 }
 my $clean = close $run;
 $num++;
