@@ -89,12 +89,12 @@ static char *share_bin(struct farm_master *master) {
   return why;
 }
 
-static void count_workers(const struct farm_master *master, uint32_t *workers, uint32_t *places) {
+void farm_master_count(const struct farm_master *master, uint32_t *workers, uint32_t *places) {
   *workers = *places = 0;
   for (const struct farm_member *member = master->members; member; member = member->next) {
     if (member->state != FARM_MEMBER_HERE) continue;
     ++*workers;
-    *places += (uint32_t)member->start.places;
+    *places += (uint32_t)member->start.at_once;
   }
 }
 
@@ -116,7 +116,7 @@ static void run(struct farm_master *master) {
     farm_master_hear(master, &node);
     next = farm_place_assign(master);
     counts = farm_plan_counts(master->plan);
-    count_workers(master, &workers, &places);
+    farm_master_count(master, &workers, &places);
     line = farm_progress_show(master->progress, &counts, workers, places);
     farm_alarm_set(master->alarm, next == FARM_NEVER || line < next ? line : next);
   }

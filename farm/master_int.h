@@ -74,6 +74,8 @@ struct farm_master {
 };
 
 /* ---- master.c: the loop ---- */
+/* Workers that are here, and how many tasks they may run at a time. */
+void farm_master_count(const struct farm_master *master, uint32_t *workers, uint32_t *places);
 /* Answers a notice. */
 void farm_master_hear(struct farm_master *master, const DMI_node_t *node);
 

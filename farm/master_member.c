@@ -95,13 +95,17 @@ static int32_t places_of(const struct farm_master *master, const DMI_node_t *nod
 }
 
 static struct farm_member *add_member(struct farm_master *master, const DMI_node_t *node,
-                                      int32_t places) {
+                                      int32_t at_once) {
   struct farm_member *member = farm_alloc(sizeof(*member));
+  const bool ahead =
+      at_once > 0 && at_once <= FARM_PLACES / 2 && farm_plan_may_be_ahead(master->plan);
+  const int32_t places = ahead ? 2 * at_once : at_once;
   *member = (struct farm_member){.number = ++master->numbers,
                                  .dmi_id = node->dmi_id,
                                  .host = farm_strdup(node->hostname),
                                  .start = {.worker = master->numbers,
                                            .places = places,
+                                           .at_once = at_once,
                                            .bin_addr = master->bin_addr,
                                            .bin_size = master->bin_size},
                                  .places = farm_alloc((size_t)places * sizeof(*member->places)),

@@ -135,15 +135,35 @@ static farm_ms_t sooner(farm_ms_t a, farm_ms_t b) {
   return b == FARM_NEVER || a < b ? a : b;
 }
 
+/* How many tasks run at a worker, or wait there. */
+static int32_t count_runs(const struct farm_member *member) {
+  int32_t num = 0;
+  for (int32_t i = 0; i < member->start.places; i++)
+    if (member->places[i].state == FARM_PLACE_RUNS) num++;
+  return num;
+}
+
+/* For one more task, which waits there if as many run as may. */
+static bool take(struct farm_master *master, const struct farm_member *member, uint32_t enough,
+                 struct farm_run *run, farm_ms_t *again) {
+  const uint64_t worker = (uint64_t)member->number;
+  *again = FARM_NEVER;
+  if (count_runs(member) < member->start.at_once)
+    return farm_plan_take(master->plan, worker, farm_now(), run, again);
+  return farm_plan_take_ahead(master->plan, worker, enough, farm_now(), run);
+}
+
 farm_ms_t farm_place_assign(struct farm_master *master) {
   farm_ms_t next = FARM_NEVER;
+  uint32_t workers, places;
+  farm_master_count(master, &workers, &places);
   for (struct farm_member *member = master->members; member; member = member->next) {
     if (member->state != FARM_MEMBER_HERE) continue;
     for (int32_t i = 0; i < member->start.places && !master->fatal; i++) {
       struct farm_run run;
       farm_ms_t again;
       if (member->places[i].state != FARM_PLACE_FREE) continue;
-      if (farm_plan_take(master->plan, (uint64_t)member->number, farm_now(), &run, &again)) {
+      if (take(master, member, 2 * places, &run, &again)) {
         start(master, member, i--, &run); /* it may be free again */
       } else {
         next = sooner(next, again);
@@ -237,10 +257,21 @@ static void hear_sent(struct farm_master *master, struct farm_member *member, in
   free(bytes);
 }
 
+/* The task may have waited at its worker, and its end on the way: how long it ran is what counts.
+ */
+static void note_time(struct farm_plan *plan, struct farm_place *place) {
+  const farm_ms_t ms = (farm_ms_t)place->told.ms;
+  if (place->begin + ms >= farm_now()) return;
+  place->begin_date += farm_now() - ms - place->begin;
+  place->begin = farm_now() - ms;
+  farm_plan_begun(plan, place->run.task, place->run.version, place->begin);
+}
+
 static void hear_ended(struct farm_master *master, struct farm_member *member, int32_t number,
                        const struct farm_report *report) {
   struct farm_place *place = &member->places[number];
   place->told = report->told;
+  note_time(master->plan, place);
   close_files(place);
   place->state = FARM_PLACE_SENDS;
   place->file = FARM_OUT;

@@ -260,6 +260,24 @@ bool farm_plan_take(struct farm_plan *plan, uint64_t worker, farm_ms_t now, stru
   return take_queued(plan, worker, now, run) || take_copy(plan, worker, now, run, again);
 }
 
+bool farm_plan_may_be_ahead(const struct farm_plan *plan) {
+  return plan->config.copies != 1;
+}
+
+bool farm_plan_take_ahead(struct farm_plan *plan, uint64_t worker, uint32_t enough, farm_ms_t now,
+                          struct farm_run *run) {
+  const uint32_t left = plan->num - plan->finished - plan->failed - plan->running;
+  const farm_ms_t median = farm_plan_median(plan);
+  if (!farm_plan_may_be_ahead(plan) || left <= enough) return false;
+  if (median == FARM_NEVER || median > FARM_SHORT_MS) return false;
+  return take_queued(plan, worker, now, run);
+}
+
+void farm_plan_begun(struct farm_plan *plan, uint32_t task, uint32_t version, farm_ms_t now) {
+  for (struct version *at = plan->versions; at; at = at->next)
+    if (at->run.task == task && at->run.version == version) at->begin = now;
+}
+
 /* ---- What has ended -------------------------------------------------------------------------- */
 
 /* Takes a version out of the list; false: it does not run. */

@@ -91,6 +91,18 @@ void farm_plan_go(struct farm_plan *plan, uint64_t worker);
 bool farm_plan_take(struct farm_plan *plan, uint64_t worker, farm_ms_t now, struct farm_run *run,
                     farm_ms_t *again);
 
+/*
+ * A worker that has tasks enough asks for one more, so that it can begin at once when one of them
+ * ends.  It gets one only while tasks are short, and more than `enough` are left for the others.
+ */
+#define FARM_SHORT_MS 1000
+bool farm_plan_take_ahead(struct farm_plan *plan, uint64_t worker, uint32_t enough, farm_ms_t now,
+                          struct farm_run *run);
+/* Whether that may be at all: what waits at a slow worker must have a way to others. */
+bool farm_plan_may_be_ahead(const struct farm_plan *plan);
+/* A version that runs has begun later than it was taken. */
+void farm_plan_begun(struct farm_plan *plan, uint32_t task, uint32_t version, farm_ms_t now);
+
 /* A version has ended, `verdict` says what is to be done.  What was never taken, or has ended
  * before, is ignored: false. */
 bool farm_plan_end(struct farm_plan *plan, uint32_t task, uint32_t version, enum farm_end end,

@@ -2,7 +2,8 @@
  * share.h - what the master and its workers tell each other in global memory (docs/dmifarm.md,
  * "Master and workers").
  *
- * A worker is a process that was welcomed; it has places, each of which runs one task at a time.
+ * A worker is a process that was welcomed; it has places, each for one task at a time: more of them
+ * than tasks that it runs at once, so that while some run the next ones are fetched, and wait.
  * For each place there are three pages, all owned by the master, which so never waits for a worker:
  *   order   the master writes it, the worker watches it
  *   report  the worker writes it (PUT), then calls DMI_notify
@@ -82,6 +83,7 @@ struct farm_start {
   int64_t bin_addr, bin_size;                 /* the programs of the job's bin (pack.h) */
   int64_t worker;                             /* its number, for FARM_NOTE */
   int32_t places;
+  int32_t at_once; /* so many of them run at a time */
 };
 
 /* The value of DMI_notify: a place of a worker has reported. */

@@ -72,6 +72,7 @@ static void hear_runner(struct farm_work *work, struct farm_report *report) {
     if (size < 0 && errno == EINTR) continue;
     if (size != (ssize_t)sizeof(report->told)) return;
     look_at_told(&report->told);
+    farm_run_next(work->worker);
     pthread_mutex_lock(&work->lock);
     report->type = FARM_REPORT_ENDED;
     report->turn = work->turn;
@@ -110,6 +111,7 @@ static void *follow_runner(void *arg) {
   struct farm_report *report = farm_alloc(sizeof(*report));
   bool goes_on = true;
   while (goes_on) {
+    bool ran = false;
     hear_runner(work, report);
     pthread_mutex_lock(&work->lock);
     goes_on = !work->over;
@@ -117,11 +119,13 @@ static void *follow_runner(void *arg) {
       replace_runner(work);
       *report = (struct farm_report){.turn = work->turn, .type = FARM_REPORT_ENDED};
       report->told.how = FARM_NO_RUNNER;
-      if (work->asked || work->error) (void)report_now(work, report);
+      ran = work->asked;
+      if (ran || work->error) (void)report_now(work, report);
       work->asked = false;
       goes_on = !work->error;
     }
     pthread_mutex_unlock(&work->lock);
+    if (ran) farm_run_next(work->worker);
   }
   free(report);
   return NULL;
@@ -202,8 +206,9 @@ static void run_places(struct farm_worker *worker) {
 /* ---- The worker ------------------------------------------------------------------------------ */
 
 void farm_worker(int64_t addr) {
-  struct farm_worker worker = {0};
+  struct farm_worker worker = {.lock = PTHREAD_MUTEX_INITIALIZER};
   if (!DMI_read(addr, sizeof(worker.start), &worker.start, DMI_GET_READ, NULL)) return;
+  worker.idle = worker.start.at_once;
   worker.places = farm_alloc((size_t)worker.start.places * sizeof(*worker.places));
   run_places(&worker);
   free(worker.base);

@@ -12,6 +12,10 @@ struct farm_worker {
   struct farm_start start;
   char *base; /* its directory (runner.h) */
   struct farm_work *places;
+  /* Guarded by the lock, which is taken before that of a place: */
+  pthread_mutex_t lock;
+  int32_t idle;                   /* so many more tasks may run */
+  struct farm_work *first, *last; /* places that wait until they may, in this order */
 };
 
 /* A place.  Its order thread follows the orders of the master, its runner thread what the runner
@@ -27,6 +31,9 @@ struct farm_work {
   int file;                /* being fetched; -1: none */
   /* Written by the order thread while `asked` is not set: */
   uint32_t turn; /* of the last order that was not out of turn */
+  /* Guarded by the worker's lock: */
+  bool waits; /* until it may run its task */
+  struct farm_work *next;
   /* Guarded by the lock: */
   pthread_mutex_t lock;
   struct farm_runner runner;
@@ -38,6 +45,8 @@ struct farm_work {
 /* ---- worker_place.c: orders ---- */
 /* Returns when the master has ended the place, or is gone. */
 void farm_follow_orders(struct farm_work *work);
+/* A task does not run any more: another one may. */
+void farm_run_next(struct farm_worker *worker);
 
 /* ---- worker.c: reports, and the runner thread ---- */
 /* Writes a report, and tells the master.  False: it does not hear it any more. */

@@ -22,6 +22,75 @@ static int64_t part_addr(const struct farm_work *work) {
   return work->worker->start.part_addr + work->number * FARM_PART;
 }
 
+/* ---- Who may run ----------------------------------------------------------------------------- */
+
+/* If there is no runner at the moment, its thread says so. */
+static void ask_runner(struct farm_work *work) {
+  struct farm_ask ask = {.type = FARM_ASK_START,
+                         .version = work->task.version,
+                         .timeout_ms = work->task.timeout_ms,
+                         .has_data = work->task.has_data};
+  memcpy(ask.name, work->task.name, sizeof(ask.name));
+  pthread_mutex_lock(&work->lock);
+  work->asked = true;
+  (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
+  pthread_mutex_unlock(&work->lock);
+}
+
+/* Runs the task, now or when another one has ended. */
+static bool run(struct farm_work *work) {
+  struct farm_worker *worker = work->worker;
+  pthread_mutex_lock(&worker->lock);
+  if (worker->idle > 0) {
+    worker->idle--;
+    ask_runner(work);
+  } else {
+    work->waits = true;
+    work->next = NULL;
+    if (worker->first) {
+      worker->last->next = work;
+    } else {
+      worker->first = work;
+    }
+    worker->last = work;
+  }
+  pthread_mutex_unlock(&worker->lock);
+  return true;
+}
+
+void farm_run_next(struct farm_worker *worker) {
+  struct farm_work *work;
+  pthread_mutex_lock(&worker->lock);
+  if ((work = worker->first)) {
+    worker->first = work->next;
+    work->waits = false;
+    ask_runner(work);
+  } else {
+    worker->idle++;
+  }
+  pthread_mutex_unlock(&worker->lock);
+}
+
+/* True: the task has waited, and will not run. */
+static bool wait_no_more(struct farm_work *work) {
+  struct farm_worker *worker = work->worker;
+  struct farm_work **at = &worker->first, *before = NULL;
+  bool waited;
+  pthread_mutex_lock(&worker->lock);
+  waited = work->waits;
+  while (waited && *at != work) {
+    before = *at;
+    at = &before->next;
+  }
+  if (waited) {
+    *at = work->next;
+    if (worker->last == work) worker->last = before;
+    work->waits = false;
+  }
+  pthread_mutex_unlock(&worker->lock);
+  return waited;
+}
+
 /* ---- A task begins --------------------------------------------------------------------------- */
 
 static const char *file_name(enum farm_file file) {
@@ -56,20 +125,6 @@ static bool make_cwd(const struct farm_work *work) {
   }
   free(cwd);
   return made;
-}
-
-/* If there is no runner at the moment, its thread says so. */
-static bool run(struct farm_work *work) {
-  struct farm_ask ask = {.type = FARM_ASK_START,
-                         .version = work->task.version,
-                         .timeout_ms = work->task.timeout_ms,
-                         .has_data = work->task.has_data};
-  memcpy(ask.name, work->task.name, sizeof(ask.name));
-  pthread_mutex_lock(&work->lock);
-  work->asked = true;
-  (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
-  pthread_mutex_unlock(&work->lock);
-  return true;
 }
 
 static bool want(struct farm_work *work, enum farm_file file, int64_t offset) {
@@ -164,12 +219,14 @@ static bool on_turn(struct farm_work *work) {
   }
 }
 
-/* What runs, if it still does. */
-static void stop(struct farm_work *work) {
+/* What runs, if it still does.  False: the master does not hear it any more. */
+static bool stop(struct farm_work *work) {
   struct farm_ask ask = {.type = FARM_ASK_STOP};
+  if (wait_no_more(work)) return farm_report_end(work, FARM_STOPPED, 0);
   pthread_mutex_lock(&work->lock);
   if (work->asked) (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
   pthread_mutex_unlock(&work->lock);
+  return true;
 }
 
 void farm_follow_orders(struct farm_work *work) {
@@ -182,7 +239,8 @@ void farm_follow_orders(struct farm_work *work) {
     if (order->turn != work->turn) {
       well = on_turn(work);
     } else if (order->stop == work->turn) {
-      stop(work);
+      well = stop(work);
     }
   }
+  (void)wait_no_more(work);
 }

@@ -196,6 +196,37 @@ static void test_median(void **state) {
   farm_plan_free(plan);
 }
 
+/* A task more than a worker can run: only while tasks are short, many are left, and copies may be
+ * run of what waits. */
+static void test_ahead(void **state) {
+  struct farm_plan *plan = plan_of(6, 2, 0);
+  struct farm_run run;
+  (void)state;
+  takes(plan, 1, 0, 0, 0);
+  assert_false(farm_plan_take_ahead(plan, 1, 2, 0, &run)); /* nothing has finished */
+  ends(plan, 0, 0, FARM_END_DONE, 30, true, false);
+  takes(plan, 1, 30, 1, 0);
+  assert_true(farm_plan_take_ahead(plan, 1, 2, 30, &run));
+  assert_int_equal(run.task, 2);
+  assert_true(farm_plan_take_ahead(plan, 2, 2, 30, &run));
+  assert_int_equal(run.task, 3);
+  assert_false(farm_plan_take_ahead(plan, 1, 2, 30, &run)); /* two are left */
+  farm_plan_begun(plan, 2, 0, 60);
+  ends(plan, 2, 0, FARM_END_DONE, 90, true, false);
+  assert_in_range(farm_plan_median(plan), 30, 31); /* not the time for which it has waited */
+  farm_plan_free(plan);
+  plan = plan_of(6, 2, 0);
+  takes(plan, 1, 0, 0, 0);
+  ends(plan, 0, 0, FARM_END_DONE, FARM_SHORT_MS + FARM_SHORT_MS / 16, true, false);
+  assert_false(farm_plan_take_ahead(plan, 1, 0, 2000, &run)); /* they are long */
+  farm_plan_free(plan);
+  plan = plan_of(6, 1, 0);
+  takes(plan, 1, 0, 0, 0);
+  ends(plan, 0, 0, FARM_END_DONE, 30, true, false);
+  assert_false(farm_plan_take_ahead(plan, 1, 0, 30, &run)); /* no copies */
+  farm_plan_free(plan);
+}
+
 /* ---- Any order of events --------------------------------------------------------------------- */
 
 #define TASKS 40
@@ -394,7 +425,7 @@ int main(void) {
       cmocka_unit_test(test_copies_even), cmocka_unit_test(test_retries),
       cmocka_unit_test(test_last_hope),   cmocka_unit_test(test_lost_workers),
       cmocka_unit_test(test_median),      cmocka_unit_test(test_slow_worker),
-      cmocka_unit_test(test_any_order),
+      cmocka_unit_test(test_ahead),       cmocka_unit_test(test_any_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
