@@ -291,7 +291,8 @@ static void give_way(struct dmi_pulse *p) {
   dmi_crash_follow(p);
 }
 
-/* False: those that have promised are no quorum. */
+/* False: those that have promised are no quorum; or faulty ones have told of a base that does not
+ * have what this process has taken. */
 static bool choose(struct dmi_pulse *p) {
   const struct dmi_crash_chain *chain = newest_taken(p);
   const struct dmi_crash_proposal *accepted = newest_accepted(p, &chain);
@@ -305,7 +306,7 @@ static bool choose(struct dmi_pulse *p) {
   }
   p->again = accepted != NULL;
   if (accepted) dmi_crash_proposal_set(&p->proposal, accepted);
-  if (!dmi_crash_take(p, &p->base, true)) return true; /* it has ended */
+  if (!dmi_crash_take(p, &p->base, true)) return p->over;
   dmi_crash_forget_said(p);
   if (!accepted) make_proposal(p);
   if (nothing_to_do(p)) {
