@@ -23,6 +23,14 @@ my %done = $text =~
 cmp_ok($done{$_}, '>', 0, "they have some: $_") for sort keys %done;
 is(scalar keys %done, 11, 'all that is counted was found');
 
+# Leaders are deposed behind a change, and who goes on in their place dies as it decides.
+my $deposed = $small ? '1-60' : $soak ? '1-6000' : '1-200';
+($text, $status) = run('--depose', '--seeds', $deposed);
+is($status, 0, "leaders that are deposed, seeds $deposed") or diag($text);
+($text, $status) = run('--depose', '--break', 'BY_NUMBER', '--seeds', $deposed);
+ok($status >> 8 == 1 && $text =~ /^seed \d+: two histories/m, 'without BY_NUMBER something breaks')
+  or diag($text);
+
 my ($again) = run('--seeds', '7');
 is((run('--seeds', '7'))[0], $again, 'the same seed, the same run');
 

@@ -112,6 +112,14 @@ void sim_lane_end(struct sim *sim, dmi_uid_t from, dmi_uid_t to) {
   }
 }
 
+void sim_lane_lose(struct sim *sim, dmi_uid_t from) {
+  for (dmi_uid_t to = 1; to < PROCS; to++) {
+    struct sim_lane *lane = &sim->lane[from][to][LANE_PULSE];
+    for (; lane->num; lane->num--)
+      drop(&lane->letter[lane->first + lane->num - 1]);
+  }
+}
+
 void sim_net_free(struct sim *sim) {
   for (dmi_uid_t a = 0; a < PROCS; a++) {
     for (dmi_uid_t b = 0; b < PROCS; b++) {

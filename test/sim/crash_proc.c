@@ -270,7 +270,7 @@ static bool change_view(struct sim *sim, struct sim_proc *proc, struct sim_view 
   dmi_uid_t uid = unborn(sim);
   uint32_t choice = rng_below(&sim->rng, 10);
   if (sim->joins) choice = 0;
-  if (choice < 4 && uid && view->view.num < 6) {
+  if (choice < 4 && uid && view->view.num < (sim->totals->depose ? 11 : 6)) {
     sim_proc_start(sim, uid, rng_below(&sim->rng, sim->hosts));
     view->member[view->view.num] =
         (struct dmi_pulse_member){.uid = uid, .witness = rng_once_in(&sim->rng, 4)};

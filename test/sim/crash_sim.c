@@ -1,7 +1,8 @@
 /*
  * crash_sim.c - runs of processes that agree on who is left: see docs/simulation.md, "Who goes on".
  *
- *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--roots] [--notes] [--exit] [--verbose]
+ *   crash_sim [--seeds A-B | --seed N] [--break RULE] [--depose] [--verbose]
+ *   member_sim  the same, and [--roots] [--notes] [--exit] [--late]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 
 #include "base/xalloc.h"
 #include "crash_sim.h"
+
+#define STILL 10000u /* what cannot all be due at one time */
 
 enum { KILLS = 1, STOPS = 2, CUTS = 4, LINKS = 8 };
 
@@ -62,7 +65,7 @@ static void stop_one(struct sim *sim) {
   trouble(proc, proc->stopped);
 }
 
-static void cut_lanes(struct sim *sim, dmi_uid_t a, dmi_uid_t b, uint64_t until) {
+void sim_cut(struct sim *sim, dmi_uid_t a, dmi_uid_t b, uint64_t until) {
   for (uint32_t i = 0; i < LANES - 1; i++)
     sim->lane[a][b][i].cut = until;
   trouble(&sim->proc[a], until);
@@ -85,7 +88,7 @@ static void cut_some(struct sim *sim) {
       if (kind == 2) in_a = a == one && b == two, in_b = b == one && a == two;
       if (kind == 2 && in_a == in_b) continue;
       if (in_a == in_b || (way == 1 && in_a) || (way == 2 && in_b)) continue;
-      cut_lanes(sim, a, b, until);
+      sim_cut(sim, a, b, until);
     }
   }
 }
@@ -102,22 +105,20 @@ static void break_link(struct sim *sim) {
   sim_lane_end(sim, (dmi_uid_t)(b - sim->proc), (dmi_uid_t)(a - sim->proc));
 }
 
-static void run_until(struct sim *sim, uint64_t until);
-
 /* One is stopped for long; while the others go on without it they die, one after the other. */
 static void leave_one(struct sim *sim) {
   struct sim_proc *last = some(sim);
   if (!last) return;
   last->stopped = sim->now + rng_range(&sim->rng, 2, 4) * DEAD_AFTER * MS;
   trouble(last, last->stopped);
-  run_until(sim, sim->now + rng_below(&sim->rng, 3 * DEAD_AFTER) * (uint64_t)MS);
+  sim_run_until(sim, sim->now + rng_below(&sim->rng, 3 * DEAD_AFTER) * (uint64_t)MS);
   for (dmi_uid_t at = 1; at < PROCS && !sim->bad; at++) {
     struct sim_proc *proc = &sim->proc[at];
     if (proc == last || !proc->alive) continue;
     sim->totals->kills++;
     sim_log(sim, "p%u (host %u): killed, p%u is to be the last", proc->uid, proc->host, last->uid);
     sim_proc_die(sim, proc);
-    run_until(sim, sim->now + rng_below(&sim->rng, DEAD_AFTER / 2) * (uint64_t)MS);
+    sim_run_until(sim, sim->now + rng_below(&sim->rng, DEAD_AFTER / 2) * (uint64_t)MS);
   }
 }
 
@@ -131,18 +132,20 @@ static void join_and_kill(struct sim *sim) {
   sim->joins = true;
   sim_proc_change(sim, &sim->proc[at]);
   sim->joins = false;
-  run_until(sim, sim->now + rng_below(&sim->rng, rng_range(&sim->rng, 1, 20) * MS));
+  sim_run_until(sim, sim->now + rng_below(&sim->rng, rng_range(&sim->rng, 1, 20) * MS));
   if (sim->bad || !sim->proc[at].alive) return;
   sim_log(sim, "p%u: killed behind a join", sim->proc[at].uid);
   sim->totals->kills++;
   sim_proc_die(sim, &sim->proc[at]);
-  run_until(sim, sim->now + 5 * DEAD_AFTER * MS);
+  sim_run_until(sim, sim->now + 5 * DEAD_AFTER * MS);
 }
 
 static void happen(struct sim *sim) {
   uint32_t what = rng_below(&sim->rng, 8);
   struct sim_proc *proc = some(sim);
-  if (what < 4 && sim->gentle) {
+  if (sim->totals->depose && what < 4) {
+    sim_depose(sim);
+  } else if (what < 4 && sim->gentle) {
     join_and_kill(sim);
   } else if (what == 0 && (sim->mode & KILLS)) {
     kill_one(sim);
@@ -180,7 +183,8 @@ static bool step(struct sim *sim, uint64_t until) {
     waker = &sim->proc[uid];
   }
   if ((!any && !waker) || at > until) return false;
-  if (at > sim->now) sim->now = at;
+  if (at > sim->now) sim->now = at, sim->still = 0;
+  if (waker && ++sim->still > STILL) sim_bad(sim, "p%u wakes again and again", waker->uid);
   sim->totals->events++;
   if (waker) {
     sim_proc_tick(sim, waker);
@@ -197,13 +201,13 @@ static bool step(struct sim *sim, uint64_t until) {
   return true;
 }
 
-static void run_until(struct sim *sim, uint64_t until) {
+void sim_run_until(struct sim *sim, uint64_t until) {
   while (!sim->bad && step(sim, until)) {
   }
   if (sim->now < until) sim->now = until;
 }
 
-static void heal(struct sim *sim) {
+void sim_heal(struct sim *sim) {
   for (dmi_uid_t a = 1; a < PROCS; a++) {
     if (sim->proc[a].stopped > sim->now) sim->proc[a].stopped = sim->now;
     for (dmi_uid_t b = 1; b < PROCS; b++) {
@@ -227,8 +231,8 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
   sim->hosts = rng_range(&sim->rng, 1, HOSTS);
   sim->slow = rng_range(&sim->rng, 5, 100);
   /* before DMI_survive the loss of a coordinator ends the program */
-  sim->gentle = seed % 8 == 0 && !totals->late;
-  if (sim->gentle) sim->mode = 0, sim->hosts = 1;
+  sim->gentle = seed % 8 == 0 && !totals->late && !totals->depose;
+  if (sim->gentle || totals->depose) sim->mode = 0, sim->hosts = 1;
   sim_begin(sim);
   /* some processes, before anything goes wrong */
   for (uint32_t i = 0, num = sim->gentle ? rng_range(&sim->rng, 3, 20) : 40; i < num && !sim->bad;
@@ -239,20 +243,21 @@ static bool run(uint64_t seed, enum dmi_pulse_break broken, bool verbose,
         sim_proc_change(sim, &sim->proc[uid]);
     }
     sim_users(sim);
-    run_until(sim, sim->now + 60 * MS);
+    sim_run_until(sim, sim->now + 60 * MS);
   }
   for (uint32_t i = 0, num = rng_range(&sim->rng, 5, 40); i < num && !sim->bad; i++) {
     happen(sim);
     sim_users(sim);
-    run_until(sim, sim->now + rng_below(&sim->rng, rng_once_in(&sim->rng, 2) ? 100 : 2500) * MS);
+    sim_run_until(sim,
+                  sim->now + rng_below(&sim->rng, rng_once_in(&sim->rng, 2) ? 100 : 2500) * MS);
   }
-  heal(sim);
+  sim_heal(sim);
   for (uint32_t i = 0; i < 60 && !sim->bad; i++) {
-    run_until(sim, sim->now + DEAD_AFTER / 4 * MS);
+    sim_run_until(sim, sim->now + DEAD_AFTER / 4 * MS);
     sim->resting = i >= 40; /* what is begun from then on might not be complete in the end */
     sim_users(sim);
   }
-  run_until(sim, sim->now + DEAD_AFTER * MS); /* the last calls are answered */
+  sim_run_until(sim, sim->now + DEAD_AFTER * MS); /* the last calls are answered */
   if (!sim->bad) sim_check_end(sim);
   if (!sim->bad) sim_check_members(sim);
   good = !sim->bad;
@@ -288,7 +293,8 @@ static void print(const struct sim_totals *totals) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: crash_sim [--seeds A-B | --seed N] [--break RULE] [--verbose]\nRULE:");
+  fprintf(stderr,
+          "usage: crash_sim [--seeds A-B | --seed N] [--break RULE] [--depose] [--verbose]\nRULE:");
   for (size_t i = 1; i < DMI_PULSE_BREAK_LAST; i++)
     fprintf(stderr, " %s", breaks[i]);
   fprintf(stderr, "\n");
@@ -298,7 +304,7 @@ static int usage(void) {
 struct args {
   uint64_t first, last;
   enum dmi_pulse_break broken;
-  bool verbose, roots, notes, exit, late;
+  bool verbose, roots, notes, exit, late, depose;
 };
 
 static bool parse(int argc, char **argv, struct args *args) {
@@ -314,6 +320,8 @@ static bool parse(int argc, char **argv, struct args *args) {
       args->exit = true;
     } else if (!strcmp(argv[i], "--late")) {
       args->late = true;
+    } else if (!strcmp(argv[i], "--depose")) {
+      args->depose = true;
     } else if (i + 1 == argc) {
       return false;
     } else if (!strcmp(argv[i], "--seeds") || !strcmp(argv[i], "--seed")) {
@@ -346,6 +354,7 @@ int main(int argc, char **argv) {
   totals.with_notes = args.notes;
   totals.with_exit = args.exit;
   totals.late = args.late;
+  totals.depose = args.depose;
   for (uint64_t seed = args.first; seed <= args.last && good; seed++)
     good = run(seed, args.broken, args.verbose, &totals);
   print(&totals);

@@ -85,6 +85,7 @@ struct sim_totals {
   uint64_t removed, ended, notices, survivors, extinct, freezes, given_up, roots, recovers;
   uint64_t witnesses; /* that have joined */
   uint64_t survives;  /* programs that have called DMI_survive */
+  bool depose;        /* an option: leaders are deposed behind a change */
   bool late;          /* an option: they begin without --survive, and call it later */
   uint64_t notes;     /* calls of DMI_notify that were answered */
   uint64_t exits;     /* calls of DMI_exit that were the first */
@@ -103,6 +104,7 @@ struct sim {
   char why[300];
   uint32_t mode;  /* bits: kills, stops, cuts, links */
   uint32_t hosts; /* that processes are on */
+  uint32_t still; /* how often a process has woken since the time changed */
   uint32_t slow;  /* ms, of a letter at most */
   uint32_t attempts,
       seed_of; /* crash_member.c: numbers given; who is asked by the next that joins */
@@ -127,6 +129,7 @@ bool sim_next_letter(struct sim *sim, uint64_t *at, struct sim_lane **lane, dmi_
                      dmi_uid_t *to);
 struct sim_letter sim_take_letter(struct sim_lane *lane);
 void sim_lane_end(struct sim *sim, dmi_uid_t from, dmi_uid_t to); /* EOF, behind a part of it */
+void sim_lane_lose(struct sim *sim, dmi_uid_t from); /* what it has sent of pulses last */
 void sim_net_free(struct sim *sim);
 
 /* ---- crash_proc.c: one process ---- */
@@ -148,6 +151,14 @@ void sim_users(struct sim *sim);
 void sim_check_members(struct sim *sim);
 /* Where the process of this uid is in sim->proc. */
 dmi_uid_t sim_index_of(const struct sim *sim, dmi_uid_t uid);
+
+/* ---- crash_sim.c ---- */
+void sim_run_until(struct sim *sim, uint64_t until);
+void sim_cut(struct sim *sim, dmi_uid_t a, dmi_uid_t b, uint64_t until); /* one way */
+void sim_heal(struct sim *sim); /* all that is cut, or stopped */
+
+/* ---- crash_depose.c ---- */
+void sim_depose(struct sim *sim);
 
 /* ---- crash_check.c ---- */
 void sim_check_view(struct sim *sim, struct sim_proc *proc, bool complete);

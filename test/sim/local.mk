@@ -101,6 +101,7 @@ test_sim_node_sim_LDADD = $(sim_libs)
 check_PROGRAMS += test/sim/crash_sim
 test_sim_crash_sim_SOURCES = \
 	test/sim/crash_check.c \
+	test/sim/crash_depose.c \
 	test/sim/crash_net.c \
 	test/sim/crash_proc.c \
 	test/sim/crash_sim.c \
@@ -112,6 +113,7 @@ test_sim_crash_sim_LDADD = $(sim_libs)
 check_PROGRAMS += test/sim/member_sim
 test_sim_member_sim_SOURCES = \
 	test/sim/crash_check.c \
+	test/sim/crash_depose.c \
 	test/sim/crash_exit.c \
 	test/sim/crash_exit.h \
 	test/sim/crash_map.c \
