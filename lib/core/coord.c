@@ -271,6 +271,7 @@ bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg
 /* ---- What can begin? ----------------------------------------------------------------------- */
 
 void dmi_coord_advance(struct dmi_member *m) {
+  if (m->viewing && m->crash == m->view) return; /* when it is taken all waits for STATE */
   while (m->coord && m->phase != DMI_PHASE_FINISHED && !m->coord->ending) {
     struct dmi_coord *c = m->coord;
     if (c->change != DMI_CHANGE_NONE && c->awaits.num == 0) {

@@ -297,6 +297,13 @@ static bool may_change(struct dmi_member *m, uint64_t *ballot) {
   return *ballot != 0;
 }
 
+/* Behind a loss only a voter leads; who has been welcomed since the last view is none yet, and the
+ * next view makes it one. */
+static bool may_lead(const struct dmi_member *m, const struct dmi_record *heir) {
+  const struct dmi_peer *peer = dmi_member_find(m, heir->uid);
+  return !m->env.survive || (peer && peer->voter);
+}
+
 /* Hands the role over as soon as this process's pages are elsewhere, so that its loss does no
  * harm soon. */
 static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
@@ -306,7 +313,7 @@ static bool hand_over(struct dmi_member *m, const struct dmi_record *self) {
   if (self->busy && DMI_BROKEN(m, DMI_MBREAK_ROLE)) return false;
   heir = dmi_coord_heir(m->coord, m->uid);
   if (!heir) heir = dmi_coord_keeper(m->coord, m->uid);
-  if (!heir || !may_change(m, &ballot)) return false;
+  if (!heir || !may_lead(m, heir) || !may_change(m, &ballot)) return false;
   begin_handover(m, heir->uid, ballot);
   return true;
 }

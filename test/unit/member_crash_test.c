@@ -888,6 +888,44 @@ static void test_lookup_of_a_home_that_left(void **state) {
   end(m);
 }
 
+/* The coordinator is about to leave.  3, which gets the role, was welcomed after the last view:
+ * that one makes it a voter first, since else nobody could lead if a process were lost now. */
+static void test_role_for_a_voter(void **state) {
+  (void)state;
+  for (int voter = 0; voter < 2; voter++) {
+    struct dmi_member *m = successor();
+    struct dmi_unpack body;
+    struct dmi_mact *act;
+    dmi_mout_clear(&out);
+    dmi_member_find(m, 3)->voter = voter;
+    dmi_coord_find(m->coord, 2)->life = DMI_LIFE_DRAINED;
+    dmi_coord_find(m->coord, 2)->heir = 3;
+    dmi_member_may_change(m, &out);
+    act = sent(4, DMI_CTL_VIEW);
+    assert_non_null(act);
+    dmi_unpack_init(&body, &act->msg.body);
+    assert_int_equal(dmi_unpack_u64(&body), 11);
+    assert_int_equal(dmi_unpack_u32(&body), voter ? 3 : 2);
+    end(m);
+  }
+}
+
+/* Nobody is busy any more when a crash view comes: the program ends behind the recovery. */
+static void test_end_and_a_loss(void **state) {
+  const dmi_uid_t lost = 4;
+  struct dmi_member *m = successor();
+  (void)state;
+  for (uint32_t i = 0; i < m->coord->records.num; i++)
+    m->coord->records.at[i].busy = false;
+  agree(m, 11, 2, &lost, 1);
+  assert_int_equal(m->phase, DMI_PHASE_JOINED);
+  dmi_member_viewed(m, &out);
+  give_state_of(m, 3, 11, &(struct told){.resumed = 10});
+  recover(m, 11);
+  assert_non_null(sent(3, DMI_CTL_END));
+  end(m);
+}
+
 /* The same, and there is a second loss before RESUME: it is asked once, then. */
 static void test_lookup_and_two_losses(void **state) {
   struct dmi_member *m = member(2);
@@ -1625,6 +1663,8 @@ int main(void) {
       cmocka_unit_test(test_member_remembers),
       cmocka_unit_test(test_lookup_of_a_lost_home),
       cmocka_unit_test(test_lookup_of_a_home_that_left),
+      cmocka_unit_test(test_role_for_a_voter),
+      cmocka_unit_test(test_end_and_a_loss),
       cmocka_unit_test(test_late_recover),
       cmocka_unit_test(test_uids_of_two_coordinators),
       cmocka_unit_test(test_exit_in_a_recovery),
