@@ -37,15 +37,15 @@ my $short = $small ? '1-200' : '1-2000';
 ($text, $good) = run(0, '--seeds', $short, '--ops 200');
 ok($good, "short programs, seeds $short, keep every rule", $text);
 
-# Some other seeds, and many longer programs, still show faults (docs/simulation.md, "Losses of whole
-# nodes").
+# What longer programs show is in docs/simulation.md, "Losses of whole nodes".
 my $crashes = '1-250';
 ($text, $good) = run(0, '--crashes --ops 2000 --seeds', $crashes);
 ok($good, "programs that lose processes, seeds $crashes, keep every rule", $text);
 ok($text =~ /^losses: (\d+)/m && $1 > 500, 'processes are lost', $text);
 # These keep every rule, so what the first of them notices is the broken one.  (CRASH_BACK is noticed
 # once in some hundred runs: sim.t tries it.)
-for my $name (qw(CRASH_DOUBT CRASH_FREEZE CRASH_GRANT CRASH_CUT HOME_HEIR)) {
+for my $name (qw(CRASH_DOUBT CRASH_FREEZE CRASH_GRANT CRASH_CUT CRASH_REVIVE CRASH_TELLERS
+  CRASH_DROPEARLY HOME_HEIR HOME_PAGES MEMBER_BUSY)) {
   ($text, $good) = run(1, "--crashes --ops 2000 --seeds $crashes --break $name");
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks, with losses", $text);
 }
@@ -54,7 +54,7 @@ my $agreed = $small ? '1-20' : '1-60';
 ($text, $good) = run(0, '--agree --ops 2000 --seeds', $agreed);
 ok($good, "programs that agree on who goes on, seeds $agreed, keep every rule", $text);
 ok($text =~ /removed while they lived (\d+)/ && $1 > 0, 'living processes are removed', $text);
-for my $name (qw(AGREE_NO_WAIT AGREE_NO_ADOPT)) {
+for my $name (qw(AGREE_NO_WAIT AGREE_NO_ADOPT AGREE_LEFT)) {
   ($text, $good) = run(1, "--ops 2000 --seeds 1-60 --break $name");
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks", $text);
 }

@@ -222,7 +222,7 @@ static struct sim_end *dial(struct node *node, uint32_t uid) {
       sim_bad(sim, "p%u reaches the wrong process for p%u", node->uid, uid);
     conn = sim_net_connect(node, to, uid, node->uid);
     if (!to->alive) {
-      if (!to->killed && to->uid)
+      if (!to->killed && !to->over && to->uid)
         sim_bad(sim, "p%u connects to p%u, which has ended", node->uid, uid);
       conn->end[1].closed = conn->end[1].dead = true;
       sim_line_look(sim, &conn->end[0]);

@@ -147,7 +147,7 @@ static bool given_before(struct node *node, const struct dmi_notice *notice,
   *to = node;
   if (notice->state != DMI_OPEN && notice->state != DMI_CLOSE && notice->state != DMI_LOST)
     sim_bad(node->sim, "a notice of state %u", notice->state);
-  if (before && !before->killed && !before->left && !refused)
+  if (before && !before->killed && !before->left && !before->over && !refused)
     sim_bad(node->sim, "notice %u of p%u was given to p%u, which lives, and to p%u", notice->state,
             notice->uid, before->uid, node->uid);
   return (before && !refused) || notice->state == DMI_LOST;

@@ -145,13 +145,13 @@ static void close_peer(struct node *node, uint32_t id) {
 
 static void is_over(struct node *node) {
   node->over = true;
-  if (node->pulse) dmi_pulse_ending(node->pulse);
   if (sim_user_code(node->sim)) sim_bad(node->sim, "the program ends while user code runs");
 }
 
 static void expect_close(struct node *node) {
   struct sim *sim = node->sim;
   node->expect_close = true;
+  if (node->pulse) dmi_pulse_ending(node->pulse);
   if (node->over || node->m->coord) {
     is_over(node);
     return;

@@ -191,6 +191,23 @@ static bool heals(struct sim *sim, bool forced) {
   return (forced || sim->steps > sim->heals) && heal(sim);
 }
 
+/* All user code ends, or has ended: any process may be lost that the others can go on without. When
+ * some have heard that the program is over, any at all; then those that have not cannot go on,
+ * which only the real agreement decides. */
+static bool is_spared_at_end(const struct node *node) {
+  const struct sim *sim = node->sim;
+  bool over = false;
+  for (uint32_t i = 0; i < SIM_LIVING; i++)
+    over |= sim->proc[i] && sim->proc[i]->over;
+  if (!node->uid || !node->started || node->no_lease) return false;
+  return over ? sim->opt.agree : sim->agreement->spares(sim, node);
+}
+
+void sim_lose_at_end(struct sim *sim) {
+  struct node *node = sim_pick(sim, is_spared_at_end);
+  if (node) node_lose(node);
+}
+
 bool sim_losses_go_on(struct sim *sim, bool forced) {
   if (heals(sim, forced)) return true;
   if (!sim->opt.agree && (forced || rng_once_in(&sim->rng, 10)) && sim_unpause(sim)) return true;

@@ -106,6 +106,8 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
       sim->totals->refused++;
       sim->kicks_refused += thread == &node->thread[SIM_THREADS];
       sim_ops_failed(sim, thread);
+    } else if (req->error == DMI_EEND && atomic_load(&node->core.stopping)) {
+      sim_open_call(sim, thread, node->uid); /* its first half may have taken effect */
     } else if (!map->unmapping) {
       sim_bad(sim, "p%u: an operation on a living mapping fails with %d", node->uid, req->error);
     }

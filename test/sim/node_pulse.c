@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/pulse_int.h"
+#include "msg/wire.h"
 #include "simulator.h"
 
 #define DEAD_AFTER 1000u /* ms */
@@ -90,6 +91,9 @@ static bool is_late(const struct sim *sim, uint64_t number, uint32_t uid) {
 
 static void send(struct node *node, struct dmi_pulse_act *act) {
   struct node *to = sim_by_uid(node->sim, act->uid);
+  if (act->msg.type > DMI_CTL_PULSE_OK) /* pulses are too many */
+    sim_log(node->sim, "p%u says %s to p%u: %llx %llx", node->m->uid, dmi_wire_name(act->msg.type),
+            act->uid, (unsigned long long)act->msg.word[0], (unsigned long long)act->msg.word[1]);
   if (to) {
     sim_letter(node, to, (struct sim_letter){.msg = act->msg, .uid = node->m->uid});
     memset(&act->msg, 0, sizeof(act->msg));

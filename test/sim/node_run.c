@@ -53,7 +53,7 @@ static bool go_on(struct sim *sim) {
   if (sim_net_step(sim) || answer_one(sim) || tend(sim) || sim_pager_step(sim)) return true;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     if (!sim->proc[i] || !node_frozen(sim->proc[i])) continue;
-    if (sim->opt.agree && !rng_once_in(&sim->rng, 200)) return sim_clock_jump(sim);
+    if (sim->opt.agree && !rng_once_in(&sim->rng, 200) && sim_clock_jump(sim)) return true;
     sim->proc[i]->frozen = 0;
     return true;
   }

@@ -414,6 +414,8 @@ void node_fence(struct node *node, uint32_t uid);
 void node_creates_lost(struct node *node, uint32_t uid);
 void node_main_lost(struct node *node);
 void node_replay_held(struct node *node);
+/* Some process is lost while the program ends. */
+void sim_lose_at_end(struct sim *sim);
 /* Some process is lost, or cut off for a while. */
 void sim_lose_some(struct sim *sim);
 /* Whatever goes on behind it.  False: there is nothing to do. */

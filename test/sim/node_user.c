@@ -353,6 +353,12 @@ static bool end_users(struct sim *sim, bool creates) {
   return moved;
 }
 
+/* DMI_exit, by any user code. */
+static void call_exit(struct sim *sim) {
+  struct node *node = sim_pick(sim, acts);
+  if (node) node_call(node, DMI_CTL_STOP, rng_below(&sim->rng, 256), 0);
+}
+
 static bool end_steps(struct sim *sim) {
   bool moved = false;
   for (uint32_t i = 0; i < SIM_LIVING && !sim->bad; i++) {
@@ -375,6 +381,9 @@ static bool anything_due(const struct sim *sim) {
 /* Ends all user code; when none is left, the program must end. */
 void sim_user_end_all(struct sim *sim) {
   uint64_t limit = 2000000, creates = rng_below(&sim->rng, 60);
+  uint32_t losses = sim->opt.crashes ? rng_below(&sim->rng, 4) : 0;
+  uint32_t rate = losses ? rng_range(&sim->rng, 5, 400) : 0;
+  uint32_t exits = rng_below(&sim->rng, 3);
   sim->ending = sim->resting = true;
   while (sim_living(sim) > 0 && !sim->bad) {
     bool moved;
@@ -383,9 +392,17 @@ void sim_user_end_all(struct sim *sim) {
     if (sim->opt.agree) sim_clock_step(sim);
     moved = end_users(sim, creates > 0);
     creates -= creates > 0;
+    if (exits && rng_once_in(&sim->rng, 20)) {
+      call_exit(sim);
+      exits--;
+    }
+    if (losses && rng_once_in(&sim->rng, rate)) {
+      sim_lose_at_end(sim);
+      losses--;
+    }
     if (end_steps(sim)) moved = true;
     if (!moved && sim->opt.crashes) moved = sim_losses_go_on(sim, true);
-    if (!moved && !sim_user_code(sim) && !anything_due(sim)) {
+    if (!moved && sim_living(sim) > 0 && !sim_user_code(sim) && !anything_due(sim)) {
       sim_judge_print(sim);
       sim_bad(sim, "nothing runs, nothing is in flight, and %u processes have not ended",
               sim_living(sim));
