@@ -97,17 +97,26 @@ void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool c
   if (m->phase == DMI_PHASE_FINISHED || m->phase < DMI_PHASE_ACCEPTED) return;
   if (m->phase == DMI_PHASE_ENDED) {
     if (crash) dmi_member_leave_finish(m); /* all was over before */
-  } else if (m->viewing) {
+  } else {
     struct dmi_agreed *agreed = DMI_LIST_ADD(&m->agreed);
     agreed->body = dmi_slice_xcopy(body->ptr, body->len);
     agreed->crash = crash;
-  } else {
-    take_agreed(m, body, crash);
+    dmi_member_next_agreed(m);
   }
 }
 
+/* The coordinator makes a view behind a crash view when it has sent RESUME, which the agreement may
+ * overtake: that waits, since who joins by it must not meet pages that drop its requests.  But if
+ * another crash view follows, all before it is taken. */
+static bool waits_for_resume(const struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->agreed.num; i++) {
+    if (m->agreed.at[i].crash) return false;
+  }
+  return m->crash != 0;
+}
+
 void dmi_member_next_agreed(struct dmi_member *m) {
-  while (m->agreed.num && !m->viewing) {
+  while (m->agreed.num && !m->viewing && !waits_for_resume(m)) {
     struct dmi_agreed agreed = m->agreed.at[0];
     DMI_LIST_DROP(&m->agreed, 0);
     take_agreed(m, &agreed.body, agreed.crash);
@@ -356,5 +365,6 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
 }
 
 void dmi_member_crash_resumed(struct dmi_member *m) {
+  dmi_member_next_agreed(m);
   if (m->exits && !m->crash) dmi_member_leave_exit(m);
 }

@@ -910,6 +910,47 @@ static void test_role_for_a_voter(void **state) {
   }
 }
 
+/* A view by which 5 joins, as the agreement tells it. */
+static void agree_join(struct dmi_member *m, uint64_t number) {
+  const struct dmi_peer peer = peer_of(5);
+  struct dmi_pack body;
+  struct dmi_slice slice;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, 1);
+  dmi_member_pack_peer(&body, &peer);
+  dmi_pack_u32(&body, 0);
+  slice = dmi_pack_slice(&body);
+  dmi_member_agreed(m, &slice, false, &out);
+  dmi_slice_drop(&slice);
+}
+
+/* The view behind a crash view overtakes RESUME: 5 must not join while pages are frozen here.  Or
+ * there is another crash view: what is before that is taken. */
+static void test_view_before_resume(void **state) {
+  (void)state;
+  for (int again = 0; again < 2; again++) {
+    struct dmi_member *m = member(2);
+    crash(m, 10, 1, 4);
+    agree_join(m, 11);
+    assert_null(dmi_member_peer(m, 5));
+    assert_int_equal(m->view, 10);
+    if (again) {
+      agree(m, 12, 1, (dmi_uid_t[]){3}, 1);
+    } else {
+      assert_true(give_number(m, 1, DMI_CTL_RESUME, 10));
+      assert_int_equal(m->view, 10); /* the pages resume first */
+      dmi_member_resumed(m, &out);
+    }
+    assert_int_equal(m->view, 11);
+    dmi_member_viewed(m, &out);
+    assert_non_null(dmi_member_peer(m, 5));
+    assert_int_equal(m->view, again ? 12 : 11);
+    end(m);
+  }
+}
+
 /* Nobody is busy any more when a crash view comes: the program ends behind the recovery. */
 static void test_end_and_a_loss(void **state) {
   const dmi_uid_t lost = 4;
@@ -1665,6 +1706,7 @@ int main(void) {
       cmocka_unit_test(test_lookup_of_a_home_that_left),
       cmocka_unit_test(test_role_for_a_voter),
       cmocka_unit_test(test_end_and_a_loss),
+      cmocka_unit_test(test_view_before_resume),
       cmocka_unit_test(test_late_recover),
       cmocka_unit_test(test_uids_of_two_coordinators),
       cmocka_unit_test(test_exit_in_a_recovery),
