@@ -111,12 +111,13 @@ void dmi_member_calls_again(struct dmi_member *m) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* Reads a mapping of the directory and checks that its home is a member. */
+/* Reads a mapping of the directory and checks that its home is a member: with `survive` it may have
+ * gone since (has_lost_home). */
 static bool read_mapping(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_entry *mapping) {
   dmi_member_unpack_mapping(body, mapping);
   if (!dmi_unpack_done(body) || !dmi_member_mapping_good(mapping)) return false;
-  if (!m->crash && !dmi_member_find(m, mapping->home)) return false;
+  if (!m->env.survive && !dmi_member_find(m, mapping->home)) return false;
   return call->type != DMI_CTL_LOOKUP ||
          (call->addr >= mapping->base &&
           call->addr - mapping->base < mapping->page_size * mapping->page_num);
