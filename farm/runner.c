@@ -17,6 +17,7 @@
  */
 #include "runner.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -72,6 +73,18 @@ static void fill_told(const struct runner *runner, struct farm_told *told) {
   }
 }
 
+/* The directory of the task is as it was: the next one gets it. */
+static bool is_clean(void) {
+  struct stat status;
+  bool clean =
+      lstat("cwd", &status) == 0 && S_ISDIR(status.st_mode) && (status.st_mode & 07777) == 0700;
+  DIR *list = clean ? opendir("cwd") : NULL;
+  for (struct dirent *entry; list && clean && (entry = readdir(list));)
+    clean = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+  if (list) closedir(list);
+  return list && clean;
+}
+
 /* The task has ended, and all that it started: the worker is told. */
 static void free_place(struct runner *runner) {
   struct farm_told told;
@@ -80,8 +93,7 @@ static void free_place(struct runner *runner) {
     farm_output_close(&runner->output[i]);
   }
   fill_told(runner, &told);
-  (void)unlink("program");
-  if (rmdir("cwd") != 0) farm_remove("cwd");
+  if (!is_clean()) farm_remove("cwd");
   runner->state = FREE;
   while (!runner->over && send(runner->socket, &told, sizeof(told), MSG_NOSIGNAL) < 0)
     if (errno != EINTR) runner->over = true;

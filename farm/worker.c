@@ -99,6 +99,7 @@ static void replace_runner(struct farm_work *work) {
   struct farm_runner *runner = &work->runner;
   const struct farm_worker *worker = work->worker;
   farm_runner_lost(runner);
+  work->unclean = true;
   if (!farm_runner_start(runner, PROGRAM, worker->base, work->number)) {
     work->error = errno;
   } else {

@@ -37,9 +37,10 @@ struct farm_work {
   /* Guarded by the lock: */
   pthread_mutex_t lock;
   struct farm_runner runner;
-  bool asked; /* the runner was asked to run the task of this turn, and has not told its end */
-  bool over;  /* the runner is not needed any more */
-  int error;  /* an errno: the place cannot go on, and all its reports say so */
+  bool unclean; /* a task's directory was made, and not used */
+  bool asked;   /* the runner was asked to run the task of this turn, and has not told its end */
+  bool over;    /* the runner is not needed any more */
+  int error;    /* an errno: the place cannot go on, and all its reports say so */
 };
 
 /* ---- worker_place.c: orders ---- */

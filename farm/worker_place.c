@@ -33,6 +33,7 @@ static void ask_runner(struct farm_work *work) {
   memcpy(ask.name, work->task.name, sizeof(ask.name));
   pthread_mutex_lock(&work->lock);
   work->asked = true;
+  work->unclean = false;
   (void)send(work->runner.socket, &ask, sizeof(ask), MSG_NOSIGNAL);
   pthread_mutex_unlock(&work->lock);
 }
@@ -98,31 +99,52 @@ static const char *file_name(enum farm_file file) {
   return names[file];
 }
 
-/* A new one: some systems bring a file that is cut and written again to the disk at once. */
+/* That of the task before is written over, as a rule: new files, and files that were cut to
+ * nothing, cost much more in some file systems. */
+static int open_over(const char *path, mode_t mode) {
+  struct stat status;
+  int file = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return -1;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+      ((status.st_mode & 07777) == mode || fchmod(file, mode) == 0))
+    return file;
+  close(file);
+  return -1;
+}
+
 static bool open_file(struct farm_work *work, enum farm_file file) {
   char *path = path_of(work, file_name(file));
   const mode_t mode = file == FARM_PROGRAM && work->task.runs ? 0700 : 0600;
-  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-  work->file = open(path, flags, mode);
-  if (work->file < 0 && errno == EEXIST && unlink(path) == 0) work->file = open(path, flags, mode);
+  work->file = open_over(path, mode);
+  if (work->file < 0) {
+    farm_remove(path);
+    work->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  }
   free(path);
   return work->file >= 0;
 }
 
+/* It ends where it was written to last. */
 static bool close_file(struct farm_work *work) {
   const int file = work->file;
+  const off_t size = lseek(file, 0, SEEK_CUR);
+  struct stat status;
+  bool well = size >= 0 && fstat(file, &status) == 0 &&
+              (status.st_size <= size || ftruncate(file, size) == 0);
   work->file = -1;
-  return close(file) == 0;
+  return close(file) == 0 && well;
 }
 
-/* An empty directory for the task. */
-static bool make_cwd(const struct farm_work *work) {
+/* An empty directory for the task; the runner has left it so, if it has run one in it. */
+static bool make_cwd(struct farm_work *work) {
   char *cwd = path_of(work, "cwd");
-  bool made = mkdir(cwd, 0700) == 0;
-  if (!made && errno == EEXIST) {
-    farm_remove(cwd);
-    made = mkdir(cwd, 0700) == 0;
-  }
+  bool unclean, made;
+  pthread_mutex_lock(&work->lock);
+  unclean = work->unclean;
+  work->unclean = true;
+  pthread_mutex_unlock(&work->lock);
+  if (unclean) farm_remove(cwd);
+  made = mkdir(cwd, 0700) == 0 || errno == EEXIST;
   free(cwd);
   return made;
 }

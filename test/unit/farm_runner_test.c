@@ -44,6 +44,7 @@ static void write_file(uint32_t place, const char *name, const char *text, mode_
 
 static void make_place(uint32_t place) {
   char *cwd = path_of(place, "cwd");
+  assert_true(rmdir(cwd) == 0 || errno == ENOENT); /* the runner has left it empty */
   assert_int_equal(mkdir(cwd, 0700), 0);
   free(cwd);
 }
@@ -144,6 +145,19 @@ static void test_environment(void **state) {
   ended(0, FARM_EXITED, 0, "a task|b|cwd|program\n");
   start(0, "cat; kill -TERM $$", 0); /* stdin is empty; signals are as they should be */
   ended(0, FARM_SIGNALLED, SIGTERM, "");
+}
+
+/* What a task leaves in its directory, or makes of it, is not the next one's. */
+static void test_leaves_files(void **state) {
+  (void)state;
+  start(0, "mkdir -p deep/deeper; echo x > deep/file; chmod 500 deep .", 0);
+  ended(0, FARM_EXITED, 0, "");
+  start(0, "ls -A; stat -c %a .", 0);
+  ended(0, FARM_EXITED, 0, "700\n");
+  start(0, "rmdir ../cwd", 0);
+  ended(0, FARM_EXITED, 0, "");
+  start(0, "ls -A", 0);
+  ended(0, FARM_EXITED, 0, "");
 }
 
 static void test_data(void **state) {
@@ -307,12 +321,19 @@ static void test_worker_gone(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ends),          cmocka_unit_test(test_environment),
-      cmocka_unit_test(test_data),          cmocka_unit_test(test_long_output),
-      cmocka_unit_test(test_not_stored),    cmocka_unit_test(test_many),
-      cmocka_unit_test(test_timeout),       cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_left_behind),   cmocka_unit_test(test_cleared_environment),
-      cmocka_unit_test(test_runner_killed), cmocka_unit_test(test_worker_gone),
+      cmocka_unit_test(test_ends),
+      cmocka_unit_test(test_environment),
+      cmocka_unit_test(test_data),
+      cmocka_unit_test(test_leaves_files),
+      cmocka_unit_test(test_long_output),
+      cmocka_unit_test(test_not_stored),
+      cmocka_unit_test(test_many),
+      cmocka_unit_test(test_timeout),
+      cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_left_behind),
+      cmocka_unit_test(test_cleared_environment),
+      cmocka_unit_test(test_runner_killed),
+      cmocka_unit_test(test_worker_gone),
   };
   if (argc > 1 && strcmp(argv[1], FARM_RUNNER_ARG) == 0) return farm_runner_main(argc, argv);
   return cmocka_run_group_tests(tests, start_runners, end_runners);
