@@ -262,9 +262,11 @@ struct dmi_core {
   void (*dropped)(void *recover, dmi_uid_t origin, dmi_op_t op);
   void (*held)(void *recover, dmi_uid_t origin, dmi_op_t op);
   void *recover;
-  /* The program's DMI_function, or NULL. */
+  /* The program's DMI_function, or NULL; and what negative tags are for, or NULL. */
   void (*function)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+  void (*step)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+               int64_t out2_size, void *in, int64_t in_size, int8_t tag);
   const struct dmi_account *account; /* NULL: memory is unlimited */
   void *arg;
   uint64_t hop;   /* cost of one more hop, in bytes (R13); 0: DMI_HOP */

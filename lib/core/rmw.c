@@ -53,6 +53,15 @@ static uint64_t claim(unsigned char *bytes, uint64_t cells, const unsigned char 
   return taken;
 }
 
+/* The user's function may change its inputs: they are our own or a copy, never shared. */
+static void call_function(const struct dmi_core *core, const struct dmi_req *req,
+                          unsigned char *bytes, unsigned char *answer) {
+  unsigned char *out1 = (unsigned char *)(uintptr_t)req->src.ptr;
+  (req->tag < 0 ? core->step : core->function)(
+      bytes, (int64_t)req->len, out1, (int64_t)req->sizes.out1, out1 + req->sizes.out1,
+      (int64_t)req->sizes.out2, answer, (int64_t)req->sizes.in, req->tag);
+}
+
 enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *waiting,
                              const struct dmi_req *req, unsigned char *bytes,
                              unsigned char *answer) {
@@ -81,11 +90,8 @@ enum dmi_rmw_end dmi_rmw_run(const struct dmi_core *core, const struct dmi_req *
       memcpy(answer, &old, 8);
       return DMI_RMW_DONE;
     case DMI_RMW_USER:
-      if (!core->function) return DMI_RMW_NO_FUNCTION;
-      /* The user's function may change its inputs: they are our own or a copy, never shared. */
-      core->function(bytes, (int64_t)req->len, (void *)(uintptr_t)out1, (int64_t)req->sizes.out1,
-                     (void *)(uintptr_t)out2, (int64_t)req->sizes.out2, answer,
-                     (int64_t)req->sizes.in, req->tag);
+      if (!(req->tag < 0 ? core->step : core->function)) return DMI_RMW_NO_FUNCTION;
+      call_function(core, req, bytes, answer);
       return DMI_RMW_DONE;
     case DMI_RMW_HEAP:
       dmi_heap_step(bytes, req->len, out1, answer, req->sizes.in);

@@ -302,9 +302,10 @@ struct dmi_msg_member {
 
 /* CREATE */
 struct dmi_msg_create {
-  uint64_t op; /* the caller's number of the call */
-  int64_t arg; /* the argument of DMI_thread */
-};
+  uint64_t op;   /* the caller's number of the call */
+  int64_t arg;   /* the argument of its body */
+  uint32_t body; /* enum dmi_body */
+} DMI_MSG_CUT;
 
 /* CREATED */
 struct dmi_msg_created {

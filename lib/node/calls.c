@@ -50,8 +50,9 @@ struct call {
   uint64_t a, b;    /* page size and count; address; uid and number of a thread; bytes of `name` */
   const char *name; /* ROOT_SET, ROOT_GET: the caller's, who waits */
   int64_t addr;     /* CREATE */
-  uint64_t tag;     /* MMAP, MUNMAP: DMI_TAG_USER, or the allocator's tag */
-  int32_t capacity; /* NODES */
+  enum dmi_body body; /* CREATE: what the thread runs */
+  uint64_t tag;       /* MMAP, MUNMAP: DMI_TAG_USER, or the allocator's tag */
+  int32_t capacity;   /* NODES */
   /* ---- where results go; may be NULL where the API allows it ---- */
   DMI_node_t *nodes;
   int32_t *number; /* PEEK: flag, NODES: count */
@@ -177,7 +178,7 @@ static void begin_create(struct dmi_process *process, struct call *call) {
     if (!dmi_id_is(peers[i].dmi_id, call->dmi_id)) continue;
     if (peers[i].left && peers[i].uid != process->access.core.self) break;
     call->a = peers[i].uid;
-    dmi_thread_create(process, peers[i].uid, call->addr, thread_done, call);
+    dmi_thread_create(process, peers[i].uid, call->body, call->addr, thread_done, call);
     return;
   }
   complete(call, DMI_EMEMBER);
@@ -370,6 +371,13 @@ int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32
   }
   if (process && !process->program.thread) return dmi_status_refuse(status, DMI_ENOFUNC);
   return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);
+}
+
+int32_t dmi_call_create_inner(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
+                              enum dmi_body body, int64_t addr, DMI_local_status_t *status) {
+  struct call call = {
+      .kind = CREATE, .dmi_id = {(uint32_t)dmi_id}, .addr = addr, .body = body, .thread = thread};
+  return run(process, &call, status);
 }
 
 static bool is_handle(const DMI_thread_t *thread) {

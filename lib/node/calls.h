@@ -34,6 +34,9 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t t
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
                         int64_t addr, DMI_local_status_t *status);
+/* A thread that runs one of the bodies of lib/elastic. */
+int32_t dmi_call_create_inner(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,
+                              enum dmi_body body, int64_t addr, DMI_local_status_t *status);
 int32_t dmi_call_join(struct dmi_process *process, const DMI_thread_t *thread, int64_t *value,
                       DMI_local_status_t *status);
 int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,

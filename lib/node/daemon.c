@@ -226,6 +226,7 @@ void dmi_daemon_core(struct dmi_process *process) {
   core->is_member = is_member;
   core->is_there = is_there;
   core->function = process->program.function ? call_function : NULL;
+  core->step = process->program.step;
   core->account = &dmi_pager_account;
   core->arg = process;
 }

@@ -12,6 +12,14 @@
 /* The executable of every DMI program contains this text, stripped or not: dmirun looks for it. */
 #define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
 
+/* What a DMI thread runs. */
+enum dmi_body {
+  DMI_BODY_USER,  /* DMI_thread */
+  DMI_BODY_FARM,  /* tasks of a farm: elastic/farm.h */
+  DMI_BODY_SCALE, /* a part of DMI_rescale */
+  DMI_BODIES
+};
+
 /* init, thread, function and recover are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
@@ -21,6 +29,12 @@ struct dmi_program {
   void (*init)(int argc, char **argv);
   int32_t (*recover)(int argc, char **argv, int32_t lost_id);
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
+
+  /* ---- filled by lib/elastic, which is above this folder ---- */
+  int64_t (*inner[DMI_BODIES])(int64_t addr); /* its bodies of threads; NULL: cannot be run */
+  /* What DMI_function is for the program, for negative tags: of requests that lib/elastic makes. */
+  void (*step)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+               int64_t out2_size, void *in, int64_t in_size, int8_t tag);
 };
 
 #endif

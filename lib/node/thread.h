@@ -9,6 +9,7 @@
 
 #include "msg/msg.h"
 #include "dmi_api.h"
+#include "node/program.h"
 
 struct dmi_process;
 struct dmi_threads;
@@ -27,7 +28,7 @@ void dmi_threads_main_ends(struct dmi_process *process, bool good);
 
 /* Calls about a thread of any process.  `done` is called once, in the daemon thread. */
 typedef void dmi_thread_done(void *arg, int32_t error, int64_t value);
-void dmi_thread_create(struct dmi_process *process, dmi_uid_t uid, int64_t addr,
+void dmi_thread_create(struct dmi_process *process, dmi_uid_t uid, enum dmi_body body, int64_t addr,
                        dmi_thread_done *done, void *arg);
 void dmi_thread_join(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
                      dmi_thread_done *done, void *arg);

@@ -64,7 +64,7 @@ static void ask(struct dmi_process *process, uint32_t uid, uint8_t type, uint64_
   dmi_access_watch_stall(&process->access);
 }
 
-void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
+void dmi_thread_create(struct dmi_process *process, uint32_t uid, enum dmi_body body, int64_t addr,
                        dmi_thread_done *done, void *arg) {
   struct dmi_msg msg = {.type = DMI_SVC_CREATE};
   /* This process is busy until the answer comes, so that the program does not end before the thread
@@ -72,6 +72,7 @@ void dmi_thread_create(struct dmi_process *process, uint32_t uid, int64_t addr,
   dmi_runtime_busy(process, NULL, NULL);
   msg.create.op = dmi_thread_call_note(process->threads, uid, DMI_SVC_CREATED, done, arg);
   msg.create.arg = addr;
+  msg.create.body = body;
   dmi_thread_reply(process, uid, &msg);
   dmi_access_watch_stall(&process->access);
 }

@@ -24,6 +24,7 @@ struct dmi_thread {
   struct dmi_process *process;
   pthread_t pthread;
   int64_t arg, value;
+  uint32_t body; /* enum dmi_body */
   bool ended, detached;
   bool reaped; /* `pthread` has been joined */
   bool bound;  /* to processor `place` of dmi_machine.order */

@@ -30,6 +30,14 @@ static void set_name(uint64_t number) {
   pthread_setname_np(pthread_self(), name);
 }
 
+typedef int64_t (*body_t)(int64_t arg);
+
+/* What such a thread runs; NULL: this program has none. */
+static body_t body_of(const struct dmi_process *process, uint32_t body) {
+  if (body == DMI_BODY_USER) return process->program.thread;
+  return body < DMI_BODIES ? process->program.inner[body] : NULL;
+}
+
 static void *thread_body(void *arg) {
   struct dmi_thread *thread = arg;
   struct dmi_process *process = thread->process;
@@ -40,7 +48,7 @@ static void *thread_body(void *arg) {
   dmi_thread_set_self(thread);
   dmi_runtime_enter(process);
   set_name(thread->number);
-  thread->value = process->program.thread(thread->arg);
+  thread->value = body_of(process, thread->body)(thread->arg);
   atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = dmi_thread_ended;
   dmi_post(process, &thread->post);
@@ -103,11 +111,13 @@ static bool create_pthread(struct dmi_process *process, struct dmi_thread *threa
 
 /* The thread is in the table before it runs: the first thing it does may be to have another thread
  * wake it. */
-static bool thread_start(struct dmi_process *process, struct dmi_thread *thread, int64_t arg) {
+static bool thread_start(struct dmi_process *process, struct dmi_thread *thread,
+                         const struct dmi_msg_create *create) {
   struct dmi_threads *threads = process->threads;
   thread->number = threads->last_number + 1;
   thread->process = process;
-  thread->arg = arg;
+  thread->arg = create->arg;
+  thread->body = create->body;
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
@@ -126,7 +136,7 @@ bool dmi_thread_on_create(struct dmi_process *process, uint32_t from, const stru
   struct dmi_thread *thread = NULL;
   struct create_reply *create;
   int32_t error = DMI_OK;
-  if (!process->program.thread) error = DMI_ENOFUNC;
+  if (!body_of(process, msg->create.body)) error = DMI_ENOFUNC;
   if (!threads->open || threads->stopped) {
     error = DMI_WHY(DMI_ELEAVING, threads->stopped ? DMI_WHY_DISMISSED : DMI_WHY_NOT_WELCOME);
   }
@@ -136,7 +146,7 @@ bool dmi_thread_on_create(struct dmi_process *process, uint32_t from, const stru
   if (error == DMI_OK) {
     thread = calloc(1, sizeof(*thread));
     create = calloc(1, sizeof(*create));
-    if (!thread || !create || !thread_start(process, thread, msg->create.arg)) {
+    if (!thread || !create || !thread_start(process, thread, &msg->create)) {
       free(thread);
       free(create);
       error = DMI_ENOMEM;
