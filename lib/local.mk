@@ -295,8 +295,21 @@ node_sources = \
 	lib/node/thread_wake.c lib/node/thread_call.c \
 	lib/node/thread.h
 
-# 8 api: entry points
+# 8 elastic: farms of tasks
+elastic_sources = \
+	lib/elastic/farm.h \
+	lib/elastic/farm_int.h \
+	lib/elastic/farm_plan.c \
+	lib/elastic/farm_plan.h \
+	lib/elastic/farm_result.c \
+	lib/elastic/farm_run.c \
+	lib/elastic/farm_table.c \
+	lib/elastic/farm_team.c \
+	lib/elastic/farm_thread.c
+
+# 9 api: entry points
 api_sources = \
+	lib/api/farm.c \
 	lib/api/ext.c \
 	lib/api/memory.c \
 	lib/api/program.c \
@@ -308,6 +321,7 @@ api_sources = \
 libdmi_la_SOURCES = \
 	include/dmi_api.h \
 	include/dmi_ext.h \
+	include/dmi_farm.h \
 	$(base_sources) \
 	$(msg_sources) \
 	$(mem_sources) \
@@ -316,6 +330,7 @@ libdmi_la_SOURCES = \
 	$(access_sources) \
 	$(sync_sources) \
 	$(node_sources) \
+	$(elastic_sources) \
 	$(api_sources)
 
 # The start object holds main().  It is linked into every program as an object, not from the

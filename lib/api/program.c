@@ -10,11 +10,14 @@
 #include "api/start.h"
 #include "api/reported.h"
 #include "base/error.h"
+#include "elastic/farm.h"
 #include "node/calls.h"
 #include "node/runtime.h"
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
-  return dmi_runtime_main(program, argc, argv);
+  struct dmi_program whole = *program;
+  dmi_farm_use(&whole);
+  return dmi_runtime_main(&whole, argc, argv);
 }
 
 /* ---- Errors and completion ------------------------------------------------------------------ */

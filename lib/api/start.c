@@ -9,6 +9,7 @@
 #pragma weak DMI_function
 #pragma weak DMI_recover
 #pragma weak DMI_init
+#pragma weak DMI_farm_task
 
 int main(int argc, char **argv) {
   const struct dmi_program program = {
@@ -17,6 +18,7 @@ int main(int argc, char **argv) {
       .function = DMI_function,
       .init = DMI_init,
       .recover = DMI_recover,
+      .farm_task = DMI_farm_task,
       .mark = DMI_PROGRAM_MARK,
   };
   return dmi_start(argc, argv, &program);

@@ -20,7 +20,7 @@ enum dmi_body {
   DMI_BODIES
 };
 
-/* init, thread, function and recover are NULL when the program does not define them. */
+/* init, thread, function, recover and farm_task are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
   int64_t (*thread)(int64_t addr);
@@ -28,6 +28,7 @@ struct dmi_program {
                    int64_t out2_size, void *in, int64_t in_size, int8_t tag);
   void (*init)(int argc, char **argv);
   int32_t (*recover)(int argc, char **argv, int32_t lost_id);
+  int32_t (*farm_task)(int64_t task, void *out, int64_t size, const void *job);
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

@@ -20,7 +20,7 @@ test_nodes_nodes_LDFLAGS = $(AM_LDFLAGS) -export-dynamic -Wl,--whole-archive,.li
 
 node_module = $(AM_V_CCLD)$(CC) -shared -fPIC $(CPPFLAGS) -I$(top_srcdir)/include $(CFLAGS) $(DMI_SANITIZER_FLAGS) \
 	-pthread -Wall -include $(top_srcdir)/test/nodes/module.h -Wl,-Bsymbolic
-node_needs = test/nodes/module.h include/dmi_api.h include/dmi_ext.h
+node_needs = test/nodes/module.h include/dmi_api.h include/dmi_ext.h include/dmi_farm.h
 
 test/nodes/history.so: test/multi/history_dmi.c test/multi/multi.h test/sim/checker.c test/sim/history.c \
 		test/sim/shrink.c $(node_needs)

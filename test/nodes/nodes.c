@@ -34,6 +34,7 @@
 
 #include "base/error.h"
 #include "../lib/memory_net.h"
+#include "elastic/farm.h"
 #include "node/runtime.h"
 
 #define WORDS 64 /* fields of a command */
@@ -102,6 +103,9 @@ static void load(struct node *node, const char *module, const char *out) {
   memcpy(&node->program.init, &symbol, sizeof symbol);
   symbol = dlsym(loaded, "DMI_recover");
   memcpy(&node->program.recover, &symbol, sizeof symbol);
+  symbol = dlsym(loaded, "DMI_farm_task");
+  memcpy(&node->program.farm_task, &symbol, sizeof symbol);
+  dmi_farm_use(&node->program);
   *(FILE **)dlsym(loaded, "nodes_out") = node->out;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # symbols.t - what libdmi shows to the programs linked with it.
 #
-# The shared library exports what dmi_api.h and dmi_ext.h declare and dmi_start: all of it, and nothing else.  In
+# The shared library exports what dmi_api.h, dmi_ext.h and dmi_farm.h declare and dmi_start: all of it, and nothing else.  In
 # the static one hidden symbols can be linked against, so all of its names must have our prefixes.
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $header = join '', map {
   open my $file, '<', "$FindBin::Bin/../../include/$_" or die "$_: $!";
   local $/;
   <$file>;
-} qw(dmi_api.h dmi_ext.h);
+} qw(dmi_api.h dmi_ext.h dmi_farm.h);
 
 # Names of functions and variables that a file defines for others.
 sub defined_in {
@@ -33,7 +33,7 @@ ok(scalar @exported, 'libdmi.so exports something');
 # Comments may show calls of the user's own functions; what the program defines is not the library's.
 my $code = $header =~ s{/\*.*?\*/}{}gsr =~ s/^\s*#.*//mgr;
 my %declared = map { $_ => 1 } $code =~ /\b(DMI_[a-z_]+|my_[a-z]+)\(/g;
-ok(delete @declared{qw(DMI_main DMI_thread DMI_function DMI_recover DMI_init)}, 'dmi_api.h names what a program defines');
+ok(delete @declared{qw(DMI_main DMI_thread DMI_function DMI_recover DMI_init DMI_farm_task)}, 'dmi_api.h names what a program defines');
 is_deeply([@exported], [sort keys %declared, 'dmi_start'],
   'libdmi.so exports what the headers declare, and dmi_start');
 like(scalar `readelf -d $build/.libs/libdmi.so`, qr/SONAME.*\[libdmi\.so\.\d+\]/, 'it has a soname');

@@ -1,0 +1,54 @@
+/*
+ * farm.c - entry points of dmi_farm.h.
+ */
+#include <stdio.h>
+
+#include "api/reported.h"
+#include "base/error.h"
+#include "elastic/farm.h"
+#include "node/runtime.h"
+
+int32_t DMI_farm_run(DMI_farm_t *farm_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(process ? dmi_farm_run(process, farm_ptr) : DMI_FALSE, DMI_NOTHING);
+}
+
+int32_t DMI_farm_result(const DMI_farm_t *farm_ptr, int64_t task, void *out, int32_t *status_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(
+      process ? dmi_farm_result(process, farm_ptr, task, out, status_ptr) : DMI_FALSE, DMI_NOTHING);
+}
+
+int32_t DMI_farm_failed(const DMI_farm_t *farm_ptr, int64_t from, int64_t *task_ptr,
+                        int32_t *status_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(
+      process ? dmi_farm_failed(process, farm_ptr, from, task_ptr, status_ptr) : DMI_FALSE,
+      DMI_NOTHING);
+}
+
+int32_t DMI_farm_free(DMI_farm_t *farm_ptr) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(process ? dmi_farm_free(process, farm_ptr) : DMI_FALSE, DMI_NOTHING);
+}
+
+void DMI_farm_print(const DMI_farm_event_t *event, void *arg) {
+  (void)arg;
+  switch (event->kind) {
+    case DMI_FARM_JOIN:
+      printf("welcome %d!\n", event->dmi_id);
+      break;
+    case DMI_FARM_LEAVE:
+      printf("goodbye %d!\n", event->dmi_id);
+      break;
+    case DMI_FARM_LOSS:
+      printf("lost %d!\n", event->dmi_id);
+      break;
+    case DMI_FARM_IDLE:
+      printf("waiting for a process to join\n");
+      break;
+    default:
+      return;
+  }
+  fflush(stdout);
+}

@@ -1,0 +1,147 @@
+/*
+ * farm_table.c - the table of a farm in global memory: made by the process that runs the farm,
+ * which goes on owning it, as all others only have steps done there.
+ *
+ * A table that is too small for one more thread is replaced by one of twice the size.  The old one
+ * is closed by a step, which answers its bytes; who comes later is told where the new one is, and
+ * waits until it has its bytes.
+ */
+#include "elastic/farm_int.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "access/save.h"
+#include "base/error.h"
+#include "node/calls.h"
+#include "sync/sync.h"
+
+#define FIRST_CAPACITY 16u
+#define TAG ((int8_t)-1) /* of steps on tables, among the negative ones */
+
+/* ---- At the owner --------------------------------------------------------------------------- */
+
+/* struct dmi_program's `step`.  The bytes of a table that is closed come behind the answer. */
+static void do_step(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                    int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+  struct dmi_farm_step step;
+  struct dmi_farm_answer answer;
+  (void)out2;
+  (void)out2_size;
+  if (tag != TAG || out1_size != sizeof(step) || in_size < (int64_t)sizeof(answer)) return;
+  memcpy(&step, out1, sizeof(step));
+  if (step.op == DMI_FARM_MOVE) {
+    if (in_size != (int64_t)sizeof(answer) + size) return;
+    memcpy((char *)in + sizeof(answer), page, (size_t)size);
+  }
+  dmi_farm_table_step(page, (uint64_t)size, &step, &answer);
+  memcpy(in, &answer, sizeof(answer));
+}
+
+void dmi_farm_use(struct dmi_program *program) {
+  if (!program->farm_task) return;
+  program->inner[DMI_BODY_FARM] = dmi_farm_thread;
+  program->step = do_step;
+}
+
+/* ---- Who asks ------------------------------------------------------------------------------- */
+
+int32_t dmi_farm_table_open(struct dmi_farm_at *at) {
+  struct dmi_farm_table head;
+  const uint64_t zero = 0;
+  uint64_t made;
+  for (;;) {
+    if (!dmi_access_read(&at->process->access, at->addr, sizeof(head), &head, DMI_GET_READ, NULL))
+      return DMI_FALSE;
+    if (head.made == DMI_FARM_MADE) break;
+    if (!dmi_sync_watch(at->process->sync, at->addr, sizeof(made), &zero, &made, NULL))
+      return DMI_FALSE;
+  }
+  at->size = dmi_farm_table_size(head.capacity);
+  return DMI_TRUE;
+}
+
+static int32_t ask_once(const struct dmi_farm_at *at, const struct dmi_farm_step *step, void *in,
+                        uint64_t in_size) {
+  struct dmi_rmw_call call = {.rmw = DMI_RMW_USER,
+                              .addr = at->addr,
+                              .size = (int64_t)at->size,
+                              .out1 = step,
+                              .in = in,
+                              .sizes = {sizeof(*step), 0, in_size},
+                              .tag = TAG,
+                              .mode = DMI_PUT_ATOMIC};
+  return dmi_access_rmw(&at->process->access, &call, NULL);
+}
+
+int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                           struct dmi_farm_answer *answer) {
+  for (;;) {
+    if (!ask_once(at, step, answer, sizeof(*answer))) return DMI_FALSE;
+    if (answer->what == 0 || answer->what == DMI_FARM_WRONG)
+      return dmi_fail(dmi_because(DMI_EINVAL, "the bytes of a farm were overwritten"));
+    if (answer->what != DMI_FARM_MOVED) return DMI_TRUE;
+    at->addr = answer->addr;
+    if (!dmi_farm_table_open(at)) return DMI_FALSE;
+  }
+}
+
+/* ---- Who runs the farm ---------------------------------------------------------------------- */
+
+static int32_t map_table(struct dmi_farm_at *at, uint32_t capacity) {
+  at->size = dmi_farm_table_size(capacity);
+  if (!dmi_call_mmap(at->process, &at->addr, (int64_t)at->size, 1, NULL)) return DMI_FALSE;
+  (void)dmi_save(&at->process->access, at->addr, (int64_t)at->size, true);
+  return DMI_TRUE;
+}
+
+static int32_t write_table(const struct dmi_farm_at *at, const struct dmi_farm_table *table) {
+  return dmi_access_write(&at->process->access, at->addr, (int64_t)at->size, table,
+                          DMI_EXCLUSIVE_WRITE, NULL);
+}
+
+int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t about, int64_t tasks) {
+  struct dmi_farm_table *table = malloc(dmi_farm_table_size(FIRST_CAPACITY));
+  int32_t good;
+  if (!table) return dmi_fail(DMI_ENOMEM);
+  dmi_farm_table_init(table, FIRST_CAPACITY, tasks);
+  table->about = about;
+  good = map_table(at, FIRST_CAPACITY) && write_table(at, table);
+  free(table);
+  return good;
+}
+
+void dmi_farm_table_free(struct dmi_process *process, int64_t addr) {
+  while (addr) {
+    struct dmi_farm_table head;
+    if (!dmi_access_read(&process->access, addr, sizeof(head), &head, DMI_GET_READ, NULL))
+      head.moved = 0;
+    (void)dmi_call_munmap(process, addr, NULL);
+    addr = head.moved;
+  }
+}
+
+int32_t dmi_farm_table_more(struct dmi_farm_at *at) {
+  struct dmi_farm_at more = *at;
+  struct dmi_farm_step step = {.op = DMI_FARM_MOVE};
+  const uint64_t answer_size = sizeof(struct dmi_farm_answer);
+  uint32_t capacity =
+      (uint32_t)((at->size - sizeof(struct dmi_farm_table)) / sizeof(struct dmi_farm_range));
+  char *before = malloc(answer_size + at->size);
+  struct dmi_farm_table *table = calloc(1, dmi_farm_table_size(2 * capacity));
+  int32_t good = before && table ? DMI_TRUE : dmi_fail(DMI_ENOMEM);
+  /* Zeros first: when the old one is closed the new one must not lack memory. */
+  if (good) good = map_table(&more, 2 * capacity) && write_table(&more, table);
+  step.addr = more.addr;
+  if (good) good = ask_once(at, &step, before, answer_size + at->size);
+  if (good) {
+    memcpy(table, before + answer_size, at->size);
+    dmi_farm_table_grow(table, 2 * capacity);
+    good = write_table(&more, table);
+    *at = more;
+  }
+  free(before);
+  free(table);
+  return good;
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+# tasks.t - DMI_farm_run (dmi_farm.h): each task is done, and its result there, by processes that come
+# and go, are killed, or fail; wrong arguments; DMI_exit.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+
+my $t = DMITest->new(timeout => 110, wait => 60);
+my $program = $t->compile('test/multi/tasks_dmi.c');
+
+sub begin {
+  my ($what, $num, %opt) = @_;
+  my @all = $t->start($program, args => [$what, $num], name => "$what 1", %opt);
+  push @all, $t->start($program, join => $all[0], name => "$what $_") for 2 .. $num;
+  return @all;
+}
+
+# What they check, and at least so many times.
+for ([calls => 1, 20], [short => 3, 2000], [fails => 2, 2000], [large => 3, 80]) {
+  my ($what, $num, $least) = @$_;
+  my @all = begin($what, $num);
+  $all[0]->expect_verdict($what, $least, @all[1 .. $#all]);
+  like($all[0]->out, qr/^note 123$/m, 'a note of the program itself is passed on') if $what eq 'short';
+}
+
+# A task calls DMI_exit.
+{
+  my @all = begin('exit', 2);
+  $all[0]->expect_out(qr/^verdict exit: \d+ checks, 0 failed$/m);
+  $_->wait_exit(5) for @all;
+}
+
+# Opens the gate at which tasks wait.
+sub gate {
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  $writer->autoflush(1);
+  return ($reader, $writer);
+}
+
+# A process leaves while it has tasks, and another one comes meanwhile.
+{
+  my ($stdin, $open) = gate();
+  my ($first, $second) = begin('long', 2, stdin => $stdin);
+  $_->expect_out(qr/(?:^task \d+ begins\n){3}/m) for $first, $second;
+  $second->signal('INT');
+  my $third = $t->start($program, join => $first, name => 'long 3');
+  $third->expect_out(qr/^task \d+ begins$/m);
+  print $open "\n";
+  $first->expect_out(qr/^goodbye 1!$/m);
+  $first->expect_verdict('long', 13, $third);
+  $second->wait_exit(0);
+}
+
+# One is killed: its tasks, and results of which only it had the bytes, are done again.
+if (!DMITest::nodes()) {
+  my ($stdin, $open) = gate();
+  my @survive = (opts => ['--survive', '--dead-after', 20]);
+  my ($first, $second, $third) = begin('long', 3, stdin => $stdin, @survive);
+  $_->expect_out(qr/(?:^task \d+ begins\n){3}/m) for $first, $second, $third;    # it has a result
+  $second->kill_now;
+  $first->expect_out(qr/^lost \d!$/m);
+  print $open "\n";
+  $first->expect_verdict('long', 13, $third);
+  $second->wait_exit(signal => 'KILL');
+  my %begun;
+  $begun{$_}++ for map { $_->out =~ /^task (\d+) begins$/mg } $first, $second, $third;
+  is(scalar keys %begun, 12, 'each task was begun');
+  cmp_ok(scalar(grep { $_ > 1 } values %begun), '>', 0, 'those of the killed one twice');
+}
+$t->done;
