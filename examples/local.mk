@@ -27,7 +27,7 @@ dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/examples/check.h bin
 dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 	$($(subst /,_,$@)_flags)
 
-examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/examples/farm.h \
+examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/include/dmi_farm.h \
 	$(top_srcdir)/examples/spmd.h $(top_srcdir)/examples/npb.h
 
 $(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)

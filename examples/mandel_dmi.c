@@ -7,41 +7,39 @@
  *   Ctrl+C                                           leaves it, at any time
  *
  * Arguments: width height tasks max_iterations wait.  The pixels, in reading order, are split into
- * `tasks` runs whose lengths differ by one at most.  Each thread takes the next run with DMI_fad
- * until none is left.  wait 1 waits for Enter before the first task.  The first process writes
- * mandelbrot.png into its working directory; with MANDEL_TIMELINE=FILE in its environment it also
- * writes who computed which task and when.
+ * `tasks` runs whose lengths differ by one at most.  wait 1 waits for Enter before the first task.
+ * The first process writes mandelbrot.png into its working directory; with MANDEL_TIMELINE=FILE in
+ * its environment it also writes who computed which task and when.
  *
- * farm.h lets processes join and leave.  A page of the image is owned by the process that computed
- * it; when that process leaves, DMI_goodbye hands the page on.  With dmirun --survive processes may
- * also be lost: the page is, too, and another one computes it again.
+ * DMI_farm_run lets processes join and leave; with dmirun --survive they may also be lost.
  */
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
+#include <stdatomic.h>
+#include <time.h>
 
-#include "farm.h"
+#include "check.h"
+#include "dmi_farm.h"
 
 #define PICTURE "mandelbrot.png"
 
-/* The work, in global memory.  Written once by DMI_main, but for the counters of the farm. */
+/* The work: all tasks get it. */
 typedef struct {
-  farm_t farm;
   int32_t width, height; /* pixels */
   int32_t tasks;
   int32_t max_iterations;
-  int64_t image_page; /* bytes of image for one task, the longest */
-  int64_t image_addr; /* a page per task: iterations of its pixels, int32_t */
-  int64_t begin_us;   /* wall clock when the program began */
+  int64_t begin_us; /* wall clock when the program began */
 } job_t;
 
-/* Who computed a task, and when: its result for farm.h. */
+/* The result of a task: who computed it, and when, and its pixels. */
 typedef struct {
   int32_t dmi_id;
-  int32_t thread;
+  int32_t thread;   /* number of the thread in its process */
   int64_t start_us; /* since begin_us */
   int64_t end_us;
-} record_t;
+  int32_t counts[]; /* iterations of each pixel */
+} result_t;
 
 /* Wall clock, the only one that can be compared between machines, as exact as their NTP. */
 static int64_t clock_us(void) {
@@ -57,7 +55,7 @@ static int64_t task_begin(const job_t *job, int64_t task) {
   return (int64_t)(pixels * task / job->tasks);
 }
 
-/* ---- The threads ---------------------------------------------------------------------------- */
+/* ---- Tasks ---------------------------------------------------------------------------------- */
 
 /* Steps until the orbit of 0 under z*z + c leaves the circle of radius 2; at most max_iterations.
  */
@@ -73,44 +71,34 @@ static int32_t count_iterations(double cx, double cy, int32_t max_iterations) {
   return n;
 }
 
-static void compute_task(const job_t *job, int64_t task, int32_t *counts) {
-  /* 3 units of the plane along the shorter side: this shows the whole set, without distortion. */
-  const double step = 3.0 / (job->width < job->height ? job->width : job->height);
-  const int64_t end = task_begin(job, task + 1);
-  for (int64_t pixel = task_begin(job, task); pixel < end; pixel++) {
-    const double column = (double)(pixel % job->width) - 0.5 * (job->width - 1);
-    const double row = (double)(pixel / job->width) - 0.5 * (job->height - 1);
-    *counts++ = count_iterations(column * step - 0.75, -row * step, job->max_iterations);
-  }
+/* Numbers the threads of a process that do tasks. */
+static int32_t my_thread(void) {
+  static _Atomic int32_t threads;
+  static __thread int32_t mine = -1;
+  if (mine < 0) mine = atomic_fetch_add(&threads, 1);
+  return mine;
 }
 
-int64_t DMI_thread(int64_t addr) {
-  team_arg_t arg;
-  job_t job;
-  CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
-  CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  int64_t task;
-  int32_t *counts = my_malloc((size_t)job.image_page);
-  /* The last pixel of a page is unused by the shorter tasks. */
-  memset(counts, 0, (size_t)job.image_page);
-
-  printf("started\n");
-  fflush(stdout);
-  while (farm_take(&arg, &job.farm, &task)) {
-    record_t record = {.dmi_id = arg.dmi_id, .thread = arg.thread};
-    record.start_us = clock_us() - job.begin_us;
-    compute_task(&job, task, counts);
-    record.end_us = clock_us() - job.begin_us;
-    CHECK(DMI_write(job.image_addr + task * job.image_page, job.image_page, counts,
-                    DMI_EXCLUSIVE_WRITE, NULL));
-    printf("%lld ", (long long)task);
-    fflush(stdout);
-    farm_report(&arg, &job.farm, task, &record);
+int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job_ptr) {
+  const job_t *job = job_ptr;
+  result_t *result = out;
+  /* 3 units of the plane along the shorter side: this shows the whole set, without distortion. */
+  const double step = 3.0 / (job->width < job->height ? job->width : job->height);
+  const int64_t begin = task_begin(job, task), end = task_begin(job, task + 1);
+  (void)size;
+  CHECK(DMI_rank(&result->dmi_id));
+  result->thread = my_thread();
+  result->start_us = clock_us() - job->begin_us;
+  for (int64_t pixel = begin; pixel < end; pixel++) {
+    const double column = (double)(pixel % job->width) - 0.5 * (job->width - 1);
+    const double row = (double)(pixel / job->width) - 0.5 * (job->height - 1);
+    result->counts[pixel - begin] =
+        count_iterations(column * step - 0.75, -row * step, job->max_iterations);
   }
-  printf("finished\n");
+  result->end_us = clock_us() - job->begin_us;
+  printf("%lld ", (long long)task);
   fflush(stdout);
-  my_free(counts);
-  return DMI_NULL;
+  return 0;
 }
 
 /* ---- The picture ---------------------------------------------------------------------------- */
@@ -142,7 +130,7 @@ static png_byte colour_of(int32_t count, int32_t max_iterations) {
 
 /* True if the whole picture was written.  The file contains only `rows` (no time, no name), so that
  * equal pictures are equal files. */
-static int write_png(FILE *file, const job_t *job, png_byte **rows) {
+static int write_png(FILE *file, const job_t *job, const png_byte **rows) {
   png_color palette[256];
   make_palette(palette);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -157,44 +145,16 @@ static int write_png(FILE *file, const job_t *job, png_byte **rows) {
                PNG_FILTER_TYPE_DEFAULT);
   png_set_PLTE(png, info, palette, 256);
   png_write_info(png, info);
-  png_write_image(png, rows);
+  png_write_image(png, (png_byte **)(uintptr_t)rows);
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return 1;
 }
 
-/* What DMI_main has of the image. */
-typedef struct {
-  const job_t *job;
-  char *pages;
-  char *fetched; /* per task: it has the page */
-} image_t;
-
-/* Fetches the page of a task that is done.  False: it was lost with its process. */
-static int fetch_page(void *arg, int64_t task) {
-  const image_t *image = arg;
-  const int64_t size = image->job->image_page;
-  if (!image->fetched[task])
-    image->fetched[task] =
-        (char)CHECK_LOST(DMI_read(image->job->image_addr + task * size, size,
-                                  image->pages + task * size, DMI_GET_READ, NULL));
-  return image->fetched[task];
-}
-
-static void save_picture(const job_t *job, const char *pages) {
-  png_byte *pixels = my_malloc((size_t)task_begin(job, job->tasks));
-  png_byte **rows = my_malloc((size_t)job->height * sizeof(*rows));
-
-  for (int64_t task = 0; task < job->tasks; task++) {
-    const int32_t *counts = (const int32_t *)(const void *)(pages + task * job->image_page);
-    const int64_t begin = task_begin(job, task), end = task_begin(job, task + 1);
-    for (int64_t pixel = begin; pixel < end; pixel++) {
-      pixels[pixel] = colour_of(counts[pixel - begin], job->max_iterations);
-    }
-  }
+static void save_picture(const job_t *job, const png_byte *pixels) {
+  const png_byte **rows = my_malloc((size_t)job->height * sizeof(*rows));
   for (int64_t row = 0; row < job->height; row++)
     rows[row] = pixels + row * job->width;
-
   FILE *file = fopen(PICTURE, "wb");
   const int written = file != NULL && write_png(file, job, rows);
   if ((file != NULL && fclose(file) != 0) || !written) {
@@ -204,36 +164,29 @@ static void save_picture(const job_t *job, const char *pages) {
   printf("\nwrote %s\n", PICTURE);
   fflush(stdout);
   my_free(rows);
-  my_free(pixels);
 }
 
-static void save_timeline(const job_t *job, const char *path) {
-  FILE *file = fopen(path, "w");
-  if (file != NULL) {
-    fprintf(file, "task\tdmi_id\tthread\tstart_us\tend_us\n");
-    for (int32_t task = 0; task < job->tasks; task++) {
-      record_t r;
-      farm_result(&job->farm, task, &r);
-      fprintf(file, "%d\t%d\t%d\t%lld\t%lld\n", task, r.dmi_id, r.thread, (long long)r.start_us,
-              (long long)r.end_us);
-    }
+/* Makes the picture of all results, and the timeline if somebody wants it. */
+static void save(const DMI_farm_t *farm, const job_t *job) {
+  const char *path = getenv("MANDEL_TIMELINE");
+  FILE *timeline = path == NULL ? NULL : fopen(path, "w");
+  png_byte *pixels = my_malloc((size_t)task_begin(job, job->tasks));
+  result_t *result = my_malloc((size_t)farm->result_size);
+  if (timeline != NULL) fprintf(timeline, "task\tdmi_id\tthread\tstart_us\tend_us\n");
+  for (int64_t task = 0; task < job->tasks; task++) {
+    const int64_t begin = task_begin(job, task), end = task_begin(job, task + 1);
+    CHECK(DMI_farm_result(farm, task, result, NULL));
+    for (int64_t pixel = begin; pixel < end; pixel++)
+      pixels[pixel] = colour_of(result->counts[pixel - begin], job->max_iterations);
+    if (timeline != NULL)
+      fprintf(timeline, "%lld\t%d\t%d\t%lld\t%lld\n", (long long)task, result->dmi_id,
+              result->thread, (long long)result->start_us, (long long)result->end_us);
   }
-  if (file == NULL || fclose(file) != 0) perror(path); /* the picture matters more: go on */
-}
-
-/* ---- The first process ---------------------------------------------------------------------- */
-
-/* Puts the work into global memory; returns its address. */
-static int64_t create_job(job_t *job) {
-  int64_t job_addr;
-  const int64_t pixels = (int64_t)job->width * job->height;
-  job->image_page = (pixels + job->tasks - 1) / job->tasks * (int64_t)sizeof(int32_t);
-  farm_init(&job->farm, job->tasks, sizeof(record_t));
-  job->begin_us = clock_us();
-  CHECK(DMI_mmap(&job->image_addr, job->image_page, job->tasks, NULL));
-  CHECK(DMI_mmap(&job_addr, sizeof(*job), 1, NULL));
-  CHECK(DMI_write(job_addr, sizeof(*job), job, DMI_EXCLUSIVE_WRITE, NULL));
-  return job_addr;
+  /* The picture matters more: go on. */
+  if (path != NULL && (timeline == NULL || fclose(timeline) != 0)) perror(path);
+  save_picture(job, pixels);
+  my_free(result);
+  my_free(pixels);
 }
 
 void DMI_main(int argc, char **argv) {
@@ -244,35 +197,28 @@ void DMI_main(int argc, char **argv) {
   job_t job = {.width = check_number("width", argv[1], 1),
                .height = check_number("height", argv[2], 1),
                .tasks = check_number("tasks", argv[3], 1),
-               .max_iterations = check_number("max_iterations", argv[4], 1)};
-  const int32_t wait = check_number("wait", argv[5], 0);
-  if (job.tasks > (int64_t)job.width * job.height) {
+               .max_iterations = check_number("max_iterations", argv[4], 1),
+               .begin_us = clock_us()};
+  const int64_t pixels = (int64_t)job.width * job.height;
+  if (job.tasks > pixels) {
     fprintf(stderr, "tasks must not exceed width * height\n");
     exit(EXIT_FAILURE);
   }
-  if (wait != 0) {
+  if (check_number("wait", argv[5], 0) != 0) {
     printf("press Enter to continue ...\n");
     fflush(stdout);
-    int key;
-    do
+    for (int key = getchar(); key != '\n' && key != EOF;)
       key = getchar();
-    while (key != '\n' && key != EOF);
   }
-
-  const int64_t job_addr = create_job(&job);
-  image_t image = {.job = &job,
-                   .pages = my_malloc((size_t)(job.image_page * job.tasks)),
-                   .fetched = my_malloc((size_t)job.tasks)};
-  memset(image.fetched, 0, (size_t)job.tasks);
-  const farm_end_t end = farm_run(job_addr, 1, fetch_page, &image);
-  const char *timeline = getenv("MANDEL_TIMELINE");
-  save_picture(&job, image.pages);
-  if (timeline != NULL) save_timeline(&job, timeline);
-
-  CHECK(DMI_munmap(job_addr, NULL));
-  CHECK(DMI_munmap(job.image_addr, NULL));
-  farm_destroy(&job.farm);
-  my_free(image.fetched);
-  my_free(image.pages);
-  farm_leave(end);
+  DMI_farm_t farm = {
+      .tasks = job.tasks,
+      .result_size = (int64_t)sizeof(result_t) +
+                     (pixels + job.tasks - 1) / job.tasks * (int64_t)sizeof(int32_t),
+      .job = &job,
+      .job_size = sizeof(job),
+      .event = DMI_farm_print,
+  };
+  CHECK(DMI_farm_run(&farm));
+  save(&farm, &job);
+  CHECK(DMI_farm_free(&farm));
 }

@@ -14,7 +14,7 @@
  * - All processes keep copies of the results (DMI_UPDATE_READ).  Those whose page is lost all the
  *   same are computed again: DMI_revive makes them zeros, which means "not there yet".
  *
- * Processes may join and die, but they do not leave in order; team.h and farm.h show that.
+ * Processes may join and die, but they do not leave in order; team.h and DMI_farm_run show that.
  */
 #include <stdatomic.h>
 
