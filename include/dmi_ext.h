@@ -240,6 +240,75 @@ int32_t DMI_idpool_get(int64_t addr, int32_t *id_ptr);
 /* Takes a number back.  DMI_EINVAL when it is not given out. */
 int32_t DMI_idpool_put(int64_t addr, int32_t id);
 
+/* ---- Waking with bytes (chapter 5, "scheduling of threads") ---- */
+
+/*
+ * Gives `size` bytes at `ptr` to a thread, and wakes it from DMI_suspend_with.  Each call's bytes
+ * are kept until the thread takes them, those of one caller in their order; their number and size
+ * are limited only by the memory of its process.  The bytes may be used again as soon as the call
+ * returns.  Complete once the bytes are there.  It has nothing to do with DMI_wake.
+ *
+ * Errors: DMI_EINVAL for a negative size, or a `ptr` of NULL unless the size is 0.  DMI_ETHREAD
+ * when the thread is unknown, has ended, or was lost with its process.  DMI_ENOMEM when there is no
+ * memory, here or there.
+ *
+ * Threads: any, of any process.  (Not in the manual; chapter 5.)
+ */
+int32_t DMI_wake_with(DMI_thread_t thread, const void *ptr, int64_t size,
+                      DMI_local_status_t *status);
+
+/*
+ * Sleeps until a DMI_wake_with has given bytes to the calling DMI thread, and takes them: one
+ * call's each time, those first that came first.  `ptr` has place for `capacity` bytes, and
+ * *size_ptr (may be NULL) gets how many there were.  After it the thread sees what the waking
+ * thread wrote before its DMI_wake_with.
+ *
+ * Errors: DMI_ESIZE when there are more bytes than `capacity`: *size_ptr gets how many, and they
+ * stay. DMI_EINVAL for a negative capacity, or a `ptr` of NULL unless the capacity is 0.
+ * DMI_ETHREAD in DMI_main and in threads not made by DMI.  DMI_EEND when the program is ending
+ * (DMI_exit), also while it sleeps.
+ *
+ * Threads: DMI threads.  (Not in the manual; chapter 5.)
+ */
+int32_t DMI_suspend_with(void *ptr, int64_t capacity, int64_t *size_ptr);
+
+/* ---- Reductions (chapter 5, "barriers") ---- */
+
+typedef int32_t DMI_op_t;   /* DMI_OP_SUM ... DMI_OP_BXOR */
+typedef int32_t DMI_type_t; /* DMI_TYPE_INT32 ... DMI_TYPE_DOUBLE */
+
+#define DMI_OP_SUM 1  /* the sum; integers wrap around */
+#define DMI_OP_PROD 2 /* the product; integers wrap around */
+#define DMI_OP_MIN 3  /* the smallest */
+#define DMI_OP_MAX 4  /* the largest */
+#define DMI_OP_BAND 5 /* integers: the bits that are set in all */
+#define DMI_OP_BOR 6  /* integers: the bits that are set in any */
+#define DMI_OP_BXOR 7 /* integers: the bits that are set in an odd number of them */
+
+#define DMI_TYPE_INT32 1  /* int32_t */
+#define DMI_TYPE_INT64 2  /* int64_t */
+#define DMI_TYPE_FLOAT 3  /* float */
+#define DMI_TYPE_DOUBLE 4 /* double */
+
+/*
+ * Does what DMI_local_barrier_sync does, and combines the `count` elements at `in_ptr` of all
+ * calls, each with those of the same index: all threads get the same `count` elements at `out_ptr`,
+ * which may be the same place.  They are combined in the order of arrival.  All calls of a round
+ * must give the same `op`, `type` and `count`; this is not checked.
+ *
+ * It takes one round of the barrier for each 8 bytes of elements, at least one; so one number costs
+ * what DMI_local_barrier_allreduce does.  When it fails some of the elements may have been stored.
+ *
+ * Errors: DMI_EINVAL for an unknown operation or type, an operation on bits that is not for
+ * integers, a negative `count`, or a pointer of NULL although there are elements; and as for
+ * DMI_local_barrier_sync.
+ *
+ * Threads: as DMI_local_barrier_sync.  (Not in the manual; chapter 5.)
+ */
+int32_t DMI_local_barrier_allreduce_op(DMI_local_barrier_t *barrier_ptr, DMI_op_t op,
+                                       DMI_type_t type, const void *in_ptr, void *out_ptr,
+                                       int64_t count, int32_t pnum);
+
 /* ---- Errors (chapter 2) ---- */
 
 /*

@@ -187,6 +187,8 @@ core_sources = \
 	lib/core/recover_list.c \
 	lib/core/recover_resume.c \
 	lib/core/recover_round.c \
+	lib/core/reduce.c \
+	lib/core/reduce.h \
 	lib/core/replace.c \
 	lib/core/replace.h \
 	lib/core/rmw.c \
@@ -292,7 +294,7 @@ node_sources = \
 	lib/node/stall.c \
 	lib/node/stall.h \
 	lib/node/thread.c lib/node/thread_int.h lib/node/thread_start.c \
-	lib/node/thread_wake.c lib/node/thread_call.c \
+	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
 	lib/node/thread.h
 
 # 8 elastic: farms of tasks

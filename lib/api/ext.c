@@ -87,6 +87,17 @@ int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr) {
       DMI_RANGE(addr, size));
 }
 
+int32_t DMI_wake_with(DMI_thread_t thread, const void *ptr, int64_t size,
+                      DMI_local_status_t *status) {
+  return DMI_REPORTED_ASYNC(dmi_call_wake_with(dmi_runtime_process(), &thread, ptr, size, status),
+                            status, DMI_NOTHING);
+}
+
+int32_t DMI_suspend_with(void *ptr, int64_t capacity, int64_t *size_ptr) {
+  return DMI_REPORTED(dmi_call_suspend_with(dmi_runtime_process(), ptr, capacity, size_ptr),
+                      DMI_NOTHING);
+}
+
 /* ---- Small numbers -------------------------------------------------------------------------- */
 
 enum pool_call { INIT, DESTROY, GET, PUT };

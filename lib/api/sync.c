@@ -5,7 +5,9 @@
  */
 #include "api/reported.h"
 #include "base/error.h"
+#include "core/reduce.h"
 #include "core/syncop.h"
+#include "dmi_ext.h"
 #include "sync/barrier.h"
 #include "node/runtime.h"
 #include "sync/sync.h"
@@ -186,7 +188,8 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
   if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part();
   if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
-  return dmi_barrier_arrive(barrier, sub_sum, sum_ptr, pnum);
+  return dmi_barrier_arrive(barrier, dmi_reduce_kind(DMI_REDUCE_SUM, DMI_REDUCE_DOUBLE), &sub_sum,
+                            sum_ptr, pnum);
 }
 
 /* The address of the barrier, for a report. */
@@ -204,6 +207,50 @@ int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
   return DMI_REPORTED(allreduce(barrier_ptr, 0, NULL, pnum),
                       DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+}
+
+static int32_t bad_reduce(DMI_op_t op, DMI_type_t type, const void *in, const void *out,
+                          int64_t count, int8_t *kind) {
+  static const enum dmi_reduce_type types[] = {DMI_REDUCE_INT32, DMI_REDUCE_INT64, DMI_REDUCE_FLOAT,
+                                               DMI_REDUCE_DOUBLE};
+  if (op < DMI_OP_SUM || op > DMI_OP_BXOR) return dmi_because(DMI_EINVAL, "unknown operation");
+  if (type < DMI_TYPE_INT32 || type > DMI_TYPE_DOUBLE)
+    return dmi_because(DMI_EINVAL, "unknown type");
+  *kind = dmi_reduce_kind((enum dmi_reduce_op)(op - DMI_OP_SUM), types[type - DMI_TYPE_INT32]);
+  if (!dmi_reduce_valid(*kind))
+    return dmi_because(DMI_EINVAL, "operations on bits are for integers");
+  if (count < 0) return dmi_because(DMI_EINVAL, "the count is negative");
+  if (count && (!in || !out)) return dmi_because(DMI_EINVAL, "a pointer is NULL");
+  return DMI_OK;
+}
+
+/* Each round combines 8 bytes of each thread; no elements at all: it is a barrier. */
+static int32_t reduce(const DMI_local_barrier_t *barrier_ptr, int8_t kind, size_t size,
+                      const char *in, char *out, int32_t pnum) {
+  struct dmi_barrier_part *barrier = part_of(barrier_ptr);
+  if (!dmi_runtime_usable()) return DMI_FALSE;
+  if (!barrier) return no_part();
+  if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
+  for (size_t done = 0; done < size || !done; done += sizeof(uint64_t)) {
+    size_t some = size - done < sizeof(uint64_t) ? size - done : sizeof(uint64_t);
+    uint64_t value = 0, all;
+    if (some) memcpy(&value, in + done, some);
+    if (!dmi_barrier_arrive(barrier, kind, &value, &all, pnum)) return DMI_FALSE;
+    if (some) memcpy(out + done, &all, some);
+  }
+  return DMI_TRUE;
+}
+
+int32_t DMI_local_barrier_allreduce_op(DMI_local_barrier_t *barrier_ptr, DMI_op_t op,
+                                       DMI_type_t type, const void *in_ptr, void *out_ptr,
+                                       int64_t count, int32_t pnum) {
+  int8_t kind = 0;
+  int32_t error = bad_reduce(op, type, in_ptr, out_ptr, count, &kind);
+  size_t element = type == DMI_TYPE_INT32 || type == DMI_TYPE_FLOAT ? 4 : 8;
+  return DMI_REPORTED(
+      error == DMI_OK ? reduce(barrier_ptr, kind, (size_t)count * element, in_ptr, out_ptr, pnum)
+                      : dmi_fail(error),
+      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
 }
 
 /* ---- Watch ---------------------------------------------------------------------------------- */

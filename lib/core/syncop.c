@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mutation.h"
+#include "core/reduce.h"
 #include "core/syncop_int.h"
 #include "dmi_api.h"
 
@@ -196,7 +197,7 @@ static enum dmi_rmw_end arrive(const struct dmi_core *core, const struct dmi_req
   bool late;
   memcpy(&round, bytes, sizeof(round));
   memcpy(&head, req->src.ptr, sizeof(head));
-  if (!dmi_round_valid(&round)) return DMI_RMW_NO_OBJECT;
+  if (!dmi_round_valid(&round) || !dmi_reduce_valid(req->tag)) return DMI_RMW_NO_OBJECT;
   late = (round.arrived && is_before(head.losses, round.losses)) ||
          is_before(head.losses, atomic_load(&core->losses));
   if (late && !DMI_BROKEN(core, DMI_BREAK_ROUND)) {
@@ -210,10 +211,12 @@ static enum dmi_rmw_end arrive(const struct dmi_core *core, const struct dmi_req
     done.taken = round.pnum - arrived < num ? round.pnum - arrived : num;
   memcpy(answer, &done, sizeof(done));
   if (!done.taken) return DMI_RMW_DONE;
-  for (uint64_t i = 0; i < done.taken; i++) {
-    double value;
-    memcpy(&value, values + i * sizeof(value), sizeof(value));
-    round.adding += value;
+  for (uint64_t i = 0; i < done.taken; i++, values += sizeof(round.adding)) {
+    if (req->tag && !arrived && !i) {
+      memcpy(&round.adding, values, sizeof(round.adding)); /* the first one of the round */
+    } else {
+      dmi_reduce_add(req->tag, &round.adding, values);
+    }
   }
   round.arrived += done.taken * DMI_SYNC_UNIT;
   if (arrived + done.taken < round.pnum) {

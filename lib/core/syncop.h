@@ -54,13 +54,14 @@ struct dmi_tickets {
 struct dmi_round {
   uint64_t arrived;    /* units; arrivals in the current round */
   uint64_t generation; /* units; rounds that have ended */
-  double sum;          /* of the last round that ended */
+  double sum;          /* of the last round that ended; or what else its calls have asked for */
   double adding;       /* of the current round so far */
   uint32_t pnum;       /* of the current round, as its first arrival gave it */
   uint32_t losses;     /* dmi_core.losses, of the current round */
 };
 
-/* Input of ARRIVE, followed by one double for each arrival. */
+/* Input of ARRIVE, followed by 8 bytes for each arrival; the tag says what they are, and how they
+ * are combined (core/reduce.h). */
 struct dmi_arrive {
   uint32_t pnum;
   uint32_t losses; /* dmi_core.losses, when the threads came */

@@ -314,7 +314,7 @@ struct dmi_msg_created {
   int32_t error;
 } DMI_MSG_CUT;
 
-/* THREAD_JOIN, DETACH, WAKE */
+/* THREAD_JOIN, DETACH, WAKE, WAKE_WITH */
 struct dmi_msg_thread {
   uint64_t op;
   uint64_t thread;

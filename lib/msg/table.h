@@ -321,7 +321,9 @@ enum dmi_wire_from {
   X(DMI_SVC_WAKE,     102, "WAKE",          dmi_thread_on_wake,    DMI_CLASS_THREAD, \
     DMI_ANY, DMI_ANY, SAYS(thread),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_SVC_WOKEN,    103, "WOKEN",         dmi_thread_on_answer,  DMI_CLASS_THREAD, \
-    DMI_ANY, DMI_ANY, SAYS(answer),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
+    DMI_ANY, DMI_ANY, SAYS(answer),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SVC_WAKE_WITH, 118, "WAKE_WITH",    dmi_thread_on_wake_with, DMI_CLASS_THREAD, \
+    DMI_ANY, DMI_ANY, SAYS(thread),  0, 0, 0, DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0)
 
 /* About capacity. */
 #define DMI_MSGS_CAPACITY(X) \

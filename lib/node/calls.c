@@ -410,28 +410,63 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
   return run(process, &call, status);
 }
 
-/* This call does not go through the daemon thread: the calling thread sends the message. */
-int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
-                      DMI_local_status_t *status) {
+/* These calls do not go through the daemon thread: the calling thread sends the message.  `bytes`:
+ * NULL, or of a wake that carries some, whose reference it takes over. */
+static int32_t wake(struct dmi_process *process, const DMI_thread_t *thread,
+                    struct dmi_slice *bytes, DMI_local_status_t *status) {
   struct call own = {.kind = WAKE, .process = process}, *call = &own;
-  int32_t error = dmi_runtime_error(process);
-  if (error == DMI_OK && !is_handle(thread)) return no_handle(status);
-  if (error == DMI_OK && status) {
+  const uint32_t uid = (uint32_t)thread->dmi_private[0];
+  const uint64_t number = (uint64_t)thread->dmi_private[1];
+  int32_t error;
+  if (status) {
     call = malloc(sizeof(*call));
-    if (call) {
-      *call = own;
-      call->heap = true;
-    } else {
-      error = DMI_ENOMEM;
+    if (!call) {
+      if (bytes) dmi_slice_drop(bytes);
+      return dmi_status_refuse(status, DMI_ENOMEM);
     }
+    *call = own;
+    call->heap = true;
   }
-  if (error != DMI_OK) return dmi_status_refuse(status, error);
   call->status = status ? dmi_status_of(status) : &own.own;
   dmi_status_begin(call->status);
-  dmi_thread_wake(process, (uint32_t)thread->dmi_private[0], (uint64_t)thread->dmi_private[1],
-                  thread_done, call);
+  if (bytes) {
+    dmi_thread_wake_with(process, uid, number, bytes, thread_done, call);
+  } else {
+    dmi_thread_wake(process, uid, number, thread_done, call);
+  }
   if (status) return DMI_TRUE;
   error = dmi_status_wait(&own.own);
+  return dmi_result(error);
+}
+
+int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
+                      DMI_local_status_t *status) {
+  int32_t error = dmi_runtime_error(process);
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  if (!is_handle(thread)) return no_handle(status);
+  return wake(process, thread, NULL, status);
+}
+
+int32_t dmi_call_wake_with(struct dmi_process *process, const DMI_thread_t *thread, const void *ptr,
+                           int64_t size, DMI_local_status_t *status) {
+  struct dmi_slice bytes = {0};
+  int32_t error = dmi_runtime_error(process);
+  if (error == DMI_OK && size < 0) error = dmi_because(DMI_EINVAL, "the size is negative");
+  if (error == DMI_OK && size && !ptr) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  if (!is_handle(thread)) return no_handle(status);
+  if (size) bytes = dmi_slice_copy(ptr, (uint64_t)size);
+  if (size && !bytes.ptr) return dmi_status_refuse(status, DMI_ENOMEM);
+  return wake(process, thread, &bytes, status);
+}
+
+int32_t dmi_call_suspend_with(struct dmi_process *process, void *ptr, int64_t capacity,
+                              int64_t *size) {
+  int64_t none;
+  int32_t error = dmi_runtime_error(process);
+  if (error == DMI_OK && capacity < 0) error = dmi_because(DMI_EINVAL, "the capacity is negative");
+  if (error == DMI_OK && capacity && !ptr) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
+  if (error == DMI_OK) error = dmi_thread_suspend_with(ptr, capacity, size ? size : &none);
   return dmi_result(error);
 }
 

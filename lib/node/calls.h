@@ -44,5 +44,9 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
 int32_t dmi_call_wake(struct dmi_process *process, const DMI_thread_t *thread,
                       DMI_local_status_t *status);
 int32_t dmi_call_suspend(struct dmi_process *process);
+int32_t dmi_call_wake_with(struct dmi_process *process, const DMI_thread_t *thread, const void *ptr,
+                           int64_t size, DMI_local_status_t *status);
+int32_t dmi_call_suspend_with(struct dmi_process *process, void *ptr, int64_t capacity,
+                              int64_t *size);
 
 #endif

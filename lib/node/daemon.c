@@ -58,7 +58,8 @@ static void *on_body(void *arg, uint32_t from, enum dmi_msg_class class, struct 
   struct dmi_process *process = arg;
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
     return dmi_access_body(&process->access, from, msg);
-  msg->body.frame = dmi_frame_new(msg->body.len); /* small: msg/table.h limits it */
+  /* Small, as msg/table.h limits it, but for WAKE_WITH, which is told when there is no memory. */
+  msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame ? msg->body.frame->bytes : NULL;
 }
 

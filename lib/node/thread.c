@@ -45,6 +45,7 @@ static void reap(struct dmi_threads *threads, bool wait) {
     if (!thread->reaped && !wait && pthread_tryjoin_np(thread->pthread, NULL) != 0) continue;
     if (!thread->reaped && wait) pthread_join(thread->pthread, NULL);
     HASH_DEL(threads->gone, thread);
+    dmi_thread_letters_free(thread);
     free(thread);
   }
 }

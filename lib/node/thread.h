@@ -42,6 +42,13 @@ void dmi_thread_wake(struct dmi_process *process, dmi_uid_t uid, uint64_t number
  * thread.  DMI_EEND: the program is ending. */
 int32_t dmi_thread_suspend(void);
 
+/* The same with bytes, whose reference it takes over: they stay until the thread takes them. */
+void dmi_thread_wake_with(struct dmi_process *process, dmi_uid_t uid, uint64_t number,
+                          struct dmi_slice *bytes, dmi_thread_done *done, void *arg);
+/* Sleeps until such bytes have come for the calling thread, and takes those that came first: *size
+ * gets how many.  DMI_ESIZE: they are more than `capacity`, and stay. */
+int32_t dmi_thread_suspend_with(void *to, int64_t capacity, int64_t *size);
+
 /* core.stopping was set: threads that sleep get DMI_EEND, like those that come to it.  The daemon.
  */
 void dmi_threads_end_waits(struct dmi_threads *threads);

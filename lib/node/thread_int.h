@@ -17,6 +17,12 @@
 /* State of a thread's wake; see docs/threads.md. */
 enum { WAKE_NONE, WAKE_KEPT, WAKE_OVER, WAKE_END };
 
+/* Bytes that a DMI_wake_with has brought. */
+struct dmi_letter {
+  struct dmi_letter *next;
+  struct dmi_slice bytes;
+};
+
 /* A thread of this process; it exists until it was joined, or has ended and was detached. */
 struct dmi_thread {
   UT_hash_handle hh;
@@ -29,8 +35,10 @@ struct dmi_thread {
   bool reaped; /* `pthread` has been joined */
   bool bound;  /* to processor `place` of dmi_machine.order */
   uint32_t place;
-  _Atomic uint32_t wake; /* WAKE_*: any thread */
-  dmi_uid_t joiner;      /* uid of the process that joins it; 0: none */
+  _Atomic uint32_t wake;            /* WAKE_*: any thread */
+  struct dmi_letter *first, **last; /* not taken yet, in order; guarded by the lock */
+  _Atomic uint32_t letters;         /* count: goes up when one comes, or the program is ending */
+  dmi_uid_t joiner;                 /* uid of the process that joins it; 0: none */
   uint64_t joiner_op;
   struct dmi_post post; /* to the daemon, when it ends */
 };
@@ -82,6 +90,16 @@ void dmi_thread_reply(struct dmi_process *process, dmi_uid_t to, struct dmi_msg 
 void dmi_thread_set_self(struct dmi_thread *thread);
 /* Wakes a thread of this process.  Any thread.  DMI_OK, or DMI_ETHREAD with its reason. */
 int32_t dmi_thread_wake_here(struct dmi_threads *threads, uint64_t number);
+
+/* The calling DMI thread; NULL: it is none. */
+struct dmi_thread *dmi_thread_mine(void);
+
+/* ---- thread_letter.c ---- */
+/* No letter has come yet. */
+void dmi_thread_letters_begin(struct dmi_thread *thread);
+void dmi_thread_letters_free(struct dmi_thread *thread);
+/* The program is ending: the thread does not wait for one any more. */
+void dmi_thread_letters_end(struct dmi_thread *thread);
 
 /* ---- thread_call.c: calls of this process ---- */
 /* Notes a request.  Returns its number, which the answer repeats.  Any thread. */

@@ -118,6 +118,7 @@ static bool thread_start(struct dmi_process *process, struct dmi_thread *thread,
   thread->process = process;
   thread->arg = create->arg;
   thread->body = create->body;
+  dmi_thread_letters_begin(thread);
   dmi_lock(&threads->lock, DMI_RANK_LEAF);
   HASH_ADD(hh, threads->all, number, sizeof(thread->number), thread);
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);

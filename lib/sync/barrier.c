@@ -40,11 +40,12 @@
 #define PATIENCE 200000
 
 /* The most arrivals in one message; more are sent in several. */
-#define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(double))
+#define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(uint64_t))
 
 /* Threads that arrive together.  The last of them frees it. */
 struct batch {
   uint64_t users, num, capacity; /* guarded by the barrier's lock */
+  int8_t kind;                   /* of its values: core/reduce.h */
   struct dmi_arrive head;
   unsigned char *input;      /* of ARRIVE; guarded by the lock until the batch is closed */
   struct dmi_arrived answer; /* valid when the status is done without error */
@@ -153,16 +154,17 @@ void dmi_barrier_part(struct dmi_barrier_part *part) {
 
 /* ---- A batch, with the lock held ------------------------------------------------------------ */
 
-static struct batch *batch_new(const struct dmi_arrive *head) {
+static struct batch *batch_new(const struct dmi_arrive *head, int8_t kind) {
   struct batch *batch = calloc(1, sizeof(*batch));
   if (!batch) return NULL;
   batch->head = *head;
+  batch->kind = kind;
   dmi_status_begin(dmi_status_of(&batch->status));
   return batch;
 }
 
 /* False: no memory. */
-static bool batch_add(struct batch *batch, double value) {
+static bool batch_add(struct batch *batch, uint64_t value) {
   const struct dmi_arrive head = batch->head;
   if (batch->num == batch->capacity) {
     uint64_t capacity = batch->capacity ? 2 * batch->capacity : 8;
@@ -186,11 +188,12 @@ static void batch_leave(struct batch *batch) {
 
 /* Adds a thread to the open batch, or begins one.  `*index`: its place there; `*sends`: the batch
  * is closed now, and this thread has to send it.  NULL: no memory. */
-static struct batch *enter(struct barrier *barrier, double value, const struct dmi_arrive *head,
-                           uint64_t *index, bool *sends) {
+static struct batch *enter(struct barrier *barrier, int8_t kind, uint64_t value,
+                           const struct dmi_arrive *head, uint64_t *index, bool *sends) {
   struct batch *batch = barrier->open;
-  if (!batch || batch->head.pnum != head->pnum || batch->head.losses != head->losses)
-    batch = batch_new(head);
+  if (!batch || batch->kind != kind || batch->head.pnum != head->pnum ||
+      batch->head.losses != head->losses)
+    batch = batch_new(head, kind);
   if (!batch) return NULL;
   *index = batch->num;
   if (!batch_add(batch, value)) {
@@ -224,28 +227,29 @@ static void count_end(struct barrier *barrier, uint64_t generation) {
 
 /* Sends a closed batch; its status is done when the answer is here, or it failed. */
 static void batch_send(const struct barrier *barrier, struct batch *batch) {
-  struct dmi_rmw_call call = {
-      .rmw = DMI_RMW_ARRIVE,
-      .addr = barrier->addr,
-      .size = sizeof(struct dmi_round),
-      .out1 = batch->input,
-      .in = &batch->answer,
-      .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(double), 0, sizeof(batch->answer)},
-      .mode = DMI_PUT_ATOMIC,
-      .begun = true};
+  struct dmi_rmw_call call = {.rmw = DMI_RMW_ARRIVE,
+                              .addr = barrier->addr,
+                              .size = sizeof(struct dmi_round),
+                              .out1 = batch->input,
+                              .in = &batch->answer,
+                              .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(uint64_t),
+                                        0, sizeof(batch->answer)},
+                              .tag = batch->kind,
+                              .mode = DMI_PUT_ATOMIC,
+                              .begun = true};
   (void)dmi_access_rmw(barrier->all->access, &call, &batch->status);
 }
 
 /* Arrives once.  `*again`: the round was complete with the first threads of the batch, and this
  * thread was not among them: it must arrive again, in the next round. */
-static int32_t arrive(struct barrier *barrier, double value, double *sum,
+static int32_t arrive(struct barrier *barrier, int8_t kind, uint64_t value, void *sum,
                       const struct dmi_arrive *head, bool *again) {
   struct batch *batch;
   uint64_t index;
   int32_t error;
   bool sends;
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
-  batch = enter(barrier, value, head, &index, &sends);
+  batch = enter(barrier, kind, value, head, &index, &sends);
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   if (!batch) return DMI_ENOMEM;
   if (!sends && index == 0 && !dmi_status_wait_for(dmi_status_of(&batch->status), PATIENCE)) {
@@ -264,7 +268,7 @@ static int32_t arrive(struct barrier *barrier, double value, double *sum,
     error = dmi_because(DMI_EINVAL, "the round that goes on was begun with another pnum");
   }
   *again = error == DMI_OK && index >= batch->answer.taken;
-  if (error == DMI_OK && sum && !*again) *sum = batch->answer.sum;
+  if (error == DMI_OK && sum && !*again) memcpy(sum, &batch->answer.sum, sizeof(value));
   dmi_lock(&barrier->lock, DMI_RANK_LEAF);
   if (error == DMI_OK) {
     count_end(barrier, batch->answer.generation);
@@ -280,13 +284,16 @@ static bool is_newer(uint32_t losses, uint32_t other) {
   return (int32_t)(losses - other) > 0;
 }
 
-int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, double value, double *sum, int32_t pnum) {
+int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, int8_t kind, const void *value, void *sum,
+                           int32_t pnum) {
+  uint64_t bits;
   const struct dmi_arrive head = {(uint32_t)pnum, part->losses};
   uint32_t known = losses_of(part->barrier->all);
   bool again = true;
   int32_t error = is_newer(known, part->losses) ? DMI_EBROKEN : DMI_OK;
+  memcpy(&bits, value, sizeof(bits));
   while (again && error == DMI_OK)
-    error = arrive(part->barrier, value, sum, &head, &again);
+    error = arrive(part->barrier, kind, bits, sum, &head, &again);
   if (error == DMI_EBROKEN) part->losses = losses_of(part->barrier->all);
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }

@@ -22,9 +22,11 @@ void dmi_barrier_part(struct dmi_barrier_part *part);
 
 int64_t dmi_barrier_addr(const struct dmi_barrier_part *part);
 
-/* Waits until pnum threads have arrived.  DMI_TRUE: *sum is the sum of their values; DMI_FALSE:
- * DMI_errno() is set.  DMI_EBROKEN comes once to each part after a loss. */
-int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, double value, double *sum, int32_t pnum);
+/* Waits until pnum threads have arrived.  DMI_TRUE: the 8 bytes at `sum` (may be NULL) are those of
+ * all their `values`, combined as `kind` says (core/reduce.h); DMI_FALSE: DMI_errno() is set.
+ * DMI_EBROKEN comes once to each part after a loss. */
+int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, int8_t kind, const void *value, void *sum,
+                           int32_t pnum);
 
 int32_t dmi_barrier_destroy(struct dmi_barriers *barriers, int64_t addr);
 
