@@ -74,8 +74,8 @@ void dmi_farm_result_keep(DMI_farm_t *farm, const struct dmi_farm_about *about);
 /* Writes the entries of `num` tasks. */
 int32_t dmi_farm_result_write(struct dmi_process *process, const struct dmi_farm_about *about,
                               int64_t task, int64_t num, const char *entries);
-/* Behind losses, when no thread runs: has tasks done again whose results are not there (as many as
- * the table has place for).  *missing gets how many, *failed how many of the others have failed. */
+/* Behind losses, when no thread runs: has tasks done again whose results are not there.  *missing
+ * gets how many, *failed how many of the others have failed. */
 int32_t dmi_farm_result_check(struct dmi_farm_at *at, const struct dmi_farm_about *about,
                               int64_t *missing, int64_t *failed);
 

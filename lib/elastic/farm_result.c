@@ -50,7 +50,6 @@ struct check {
   char *page; /* bytes of entries that were read */
   int64_t missing, failed;
   int64_t begin, num; /* the last tasks that are missing, not told the table yet */
-  bool full;          /* the table has no place for more */
 };
 
 /* Tells the table of the last range. */
@@ -58,10 +57,12 @@ static int32_t put_range(struct check *check) {
   const struct dmi_farm_step step = {
       .op = DMI_FARM_AGAIN, .begin = check->begin, .num = check->num};
   struct dmi_farm_answer answer;
-  if (!check->num || check->full) return DMI_TRUE;
+  if (!check->num) return DMI_TRUE;
   check->num = 0;
-  if (!dmi_farm_table_ask(check->at, &step, &answer)) return DMI_FALSE;
-  check->full = answer.what == DMI_FARM_FULL;
+  do {
+    if (!dmi_farm_table_ask(check->at, &step, &answer)) return DMI_FALSE;
+    if (answer.what == DMI_FARM_FULL && !dmi_farm_table_more(check->at)) return DMI_FALSE;
+  } while (answer.what == DMI_FARM_FULL);
   return DMI_TRUE;
 }
 

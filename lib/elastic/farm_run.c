@@ -235,17 +235,28 @@ static void end_all(struct run *run) {
   }
 }
 
+/* No thread runs any more: takes what they have put into the queue, and what else is there; perhaps
+ * a loss. */
+static void empty_queue(struct run *run) {
+  DMI_node_t node;
+  int32_t found = DMI_TRUE;
+  run->over = true;
+  while (dmi_call_peek(run->process, &node, &found) && found)
+    (void)on_notice(run, &node);
+}
+
 /* Has all tasks done that are not. */
 static int32_t do_all(struct run *run) {
   int64_t missing;
   do {
     missing = 0;
-    run->lost = false;
+    run->lost = run->over = false;
     if (run->begun ? !start_all(run) : !begin_if_ready(run)) return DMI_FALSE;
     if (!look_around(run) || !handle_notices(run)) return DMI_FALSE;
     run->farm->seconds = clock_s() - run->begin;
     run->farm->failed = run->look.failed;
     end_all(run);
+    empty_queue(run);
     if (run->lost && !dmi_farm_result_check(&run->at, &run->about, &missing, &run->farm->failed))
       return DMI_FALSE;
     if (missing && !ask(run, DMI_FARM_LOOK, 0)) return DMI_FALSE;
@@ -288,16 +299,8 @@ static int32_t bad_farm(struct dmi_process *process, const DMI_farm_t *farm) {
     return dmi_because(DMI_EINVAL, "a number of the farm is negative");
   if (farm->job_size && !farm->job)
     return dmi_because(DMI_EINVAL, "the job is NULL, but its size is not 0");
-  return process->program.farm_task ? DMI_OK : DMI_ENOFUNC;
-}
-
-/* No thread runs any more: takes what they have put into the queue, and what else is there. */
-static void empty_queue(struct run *run) {
-  DMI_node_t node;
-  int32_t found = DMI_TRUE;
-  run->over = true;
-  while (dmi_call_peek(run->process, &node, &found) && found)
-    (void)on_notice(run, &node);
+  if (process->program.farm_task) return DMI_OK;
+  return dmi_because(DMI_ENOFUNC, "the program defines no DMI_farm_task");
 }
 
 static int32_t run_farm(struct run *run) {
