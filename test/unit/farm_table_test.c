@@ -134,6 +134,54 @@ static void test_full(void **state) {
   free(table);
 }
 
+/* Who waits is woken by each step that gives it something to do, or ends it. */
+static void test_wakes(void **state) {
+  struct dmi_farm_table *table = table_of(4, 3);
+  uint32_t a = slot(table, 1), b = slot(table, 2);
+  struct dmi_farm_step fails = {
+      .op = DMI_FARM_WORK, .process = 1, .slot = a, .again = 1, .want = 1};
+  uint64_t wake;
+  (void)state;
+  is_piece(work(table, 1, a, 0, 1), 0, 1);
+  is_piece(work(table, 1, a, 1, 1), 1, 1);
+  is_piece(work(table, 1, a, 1, 1), 2, 1);
+  assert_int_equal(work(table, 2, b, 0, 1).what, DMI_FARM_WAIT);
+  wake = table->wake;
+  is_piece(step(table, fails), 2, 1); /* it takes that one again itself */
+  assert_true(table->wake != wake);
+  wake = table->wake;
+  (void)step(table, (struct dmi_farm_step){.op = DMI_FARM_LOST, .process = 1});
+  assert_true(table->wake != wake);
+  is_piece(work(table, 2, b, 0, 1), 2, 1);
+  a = slot(table, 1);
+  assert_int_equal(work(table, 1, a, 0, 1).what, DMI_FARM_WAIT);
+  wake = table->wake;
+  assert_int_equal(work(table, 2, b, 1, 1).what, DMI_FARM_END);
+  assert_true(table->wake != wake);
+  free(table);
+}
+
+static void test_stop(void **state) {
+  struct dmi_farm_table *table = table_of(4, 10);
+  uint32_t a = slot(table, 1), b = slot(table, 1), c = slot(table, 2);
+  struct dmi_farm_answer answer;
+  (void)state;
+  is_piece(work(table, 1, a, 0, 2), 0, 1);
+  is_piece(work(table, 2, c, 0, 1), 1, 1);
+  answer = step(table, (struct dmi_farm_step){.op = DMI_FARM_STOP, .process = 1});
+  assert_int_equal(answer.threads, 2);
+  answer = work(table, 1, b, 0, 1);
+  assert_int_equal(answer.what, DMI_FARM_END);
+  assert_false(answer.notify); /* another one still runs there */
+  answer = work(table, 1, a, 0, 1);
+  assert_int_equal(answer.what, DMI_FARM_END);
+  assert_true(answer.notify);
+  is_piece(work(table, 2, c, 1, 1), 0, 1); /* what it had begun */
+  (void)step(table, (struct dmi_farm_step){.op = DMI_FARM_STOP});
+  assert_int_equal(work(table, 2, c, 1, 1).what, DMI_FARM_END);
+  free(table);
+}
+
 static void test_wrong(void **state) {
   struct dmi_farm_table *table = table_of(2, 10);
   uint32_t a = slot(table, 1);
@@ -294,6 +342,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pieces_shrink), cmocka_unit_test(test_long_tasks_are_shared),
       cmocka_unit_test(test_failures),      cmocka_unit_test(test_full),
+      cmocka_unit_test(test_wakes),         cmocka_unit_test(test_stop),
       cmocka_unit_test(test_wrong),         cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
