@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "dmi_api.h"
+#include "dmi_ext.h"
 
 #define CHECK(call) check_call((call), #call, __FILE__, __LINE__)
 

@@ -100,5 +100,5 @@ void DMI_main(int argc, char **argv) {
                        npb_close(total.sx, classes[class].sx, EPSILON) &&
                        npb_close(total.sy, classes[class].sy, EPSILON);
   npb_report("EP", class_names[class], 2 * pairs, farm.seconds, 2.0 * (double)pairs, verified);
-  if (!verified) exit(EXIT_FAILURE);
+  if (!verified) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
 }

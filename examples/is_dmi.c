@@ -73,12 +73,6 @@ typedef struct {
 
 /* ---- The threads ---------------------------------------------------------------------------- */
 
-/* The keys of a thread: [begin, end). */
-static int64_t share_begin(const job_t *job, int64_t rank, int64_t pnum) {
-  const int64_t units = (job->key_num + UNIT - 1) / UNIT;
-  return units * rank / pnum * UNIT;
-}
-
 static void make_keys(const job_t *job, int64_t begin, int64_t end) {
   const int64_t size = (int64_t)sizeof(int32_t);
   uint64_t state = npb_skip(SEED, 4 * (uint64_t)begin);
@@ -178,8 +172,10 @@ int64_t DMI_thread(int64_t addr) {
   job_t job;
   CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  const int64_t begin = share_begin(&job, arg.rank, arg.pnum);
-  const int64_t end = share_begin(&job, arg.rank + 1, arg.pnum);
+  int64_t begin, end; /* its units, and then its keys */
+  CHECK(DMI_block((job.key_num + UNIT - 1) / UNIT, arg.rank, arg.pnum, &begin, &end));
+  begin *= UNIT;
+  end *= UNIT;
   if (job.phase == MAKE_KEYS) {
     make_keys(&job, begin, end);
   } else {
@@ -307,6 +303,6 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_munmap(job.counts_addr, NULL));
   CHECK(DMI_munmap(job.keys_addr, NULL));
   CHECK(DMI_munmap(job_addr, NULL));
-  if (!verified) exit(EXIT_FAILURE);
+  if (!verified) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
   spmd_end(&spmd);
 }

@@ -22,7 +22,7 @@ all-local: $(example_programs)
 CLEANFILES += $(example_programs)
 
 # What a program made with dmicc is made from, beside its source, and how; test/bench/local.mk too.
-dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/examples/check.h bin/dmicc \
+dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/include/dmi_ext.h $(top_srcdir)/examples/check.h bin/dmicc \
 	dmi_start.o libdmi.la
 dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 	$($(subst /,_,$@)_flags)

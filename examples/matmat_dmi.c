@@ -152,6 +152,6 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_munmap(work.c_addr, NULL));
   CHECK(DMI_munmap(work.b_addr, NULL));
   CHECK(DMI_munmap(work.a_addr, NULL));
-  if (!right) exit(EXIT_FAILURE);
+  if (!right) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
   spmd_end(&spmd);
 }

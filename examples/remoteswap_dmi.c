@@ -496,6 +496,6 @@ void DMI_main(int argc, char **argv) {
   printf("%s\n", right ? "correct" : "wrong");
   fflush(stdout);
   unmap_all(&job, job_addr);
-  if (!right) exit(EXIT_FAILURE);
+  if (!right) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
   spmd_end(&spmd);
 }

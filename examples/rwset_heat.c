@@ -373,7 +373,8 @@ void DMI_main(int argc, char **argv) {
   free(crew.ids);
   if (wrong > 0) {
     printf("wrong: %lld values differ\n", (long long)wrong);
-    exit(EXIT_FAILURE);
+    CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
+    return;
   }
   printf("correct\n");
 }

@@ -44,8 +44,9 @@ int64_t DMI_thread(int64_t addr) {
   CHECK(DMI_read(addr, sizeof(arg), &arg, DMI_GET_READ, NULL));
   CHECK(DMI_read(arg.job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
   int64_t *words = my_malloc((size_t)PAGE);
-  const int64_t end = job.pages * (arg.rank + 1) / arg.pnum;
-  for (int64_t page = job.pages * arg.rank / arg.pnum; page < end; page++) {
+  int64_t page, end;
+  CHECK(DMI_block(job.pages, arg.rank, arg.pnum, &page, &end));
+  for (; page < end; page++) {
     const int64_t page_addr = job.array_addr + page * PAGE;
     if (job.phase == FILL) {
       for (int64_t i = 0; i < WORDS; i++)
@@ -113,6 +114,6 @@ void DMI_main(int argc, char **argv) {
   fflush(stdout);
   CHECK(DMI_munmap(job_addr, NULL));
   CHECK(DMI_munmap(job.array_addr, NULL));
-  if (!right) exit(EXIT_FAILURE);
+  if (!right) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
   spmd_end(&spmd);
 }

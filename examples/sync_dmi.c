@@ -238,6 +238,6 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_mutex_destroy(job_addr + (int64_t)offsetof(job_t, mutex)));
   CHECK(DMI_munmap(job_addr, NULL));
   CHECK(DMI_munmap(job.reduce_addr, NULL));
-  if (!right) exit(EXIT_FAILURE);
+  if (!right) CHECK(DMI_exit(EXIT_FAILURE)); /* of all processes */
   spmd_end(&spmd);
 }
