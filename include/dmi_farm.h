@@ -121,7 +121,8 @@ int32_t DMI_farm_result(const DMI_farm_t *farm_ptr, int64_t task, void *out, int
  * *status_ptr (may be NULL) what DMI_farm_task returned the last time; when there is none *task_ptr
  * gets -1.  So this shows all:
  *
- *     for (int64_t t = 0; DMI_farm_failed(&farm, t, &t, &status) && t >= 0; t++)
+ *     int64_t t = 0;
+ *     for (; DMI_farm_failed(&farm, t, &t, &status) && t >= 0; t++)
  *       printf("task %lld: status %d\n", (long long)t, status);
  *
  * Errors: DMI_EINVAL when a pointer is NULL, or `from` is negative.  DMI_EADDR, DMI_ELOST: as for
