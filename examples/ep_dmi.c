@@ -84,7 +84,8 @@ void DMI_main(int argc, char **argv) {
   DMI_farm_t farm = {.tasks = pairs >> TASK_LOG,
                      .result_size = sizeof(result_t),
                      .processes = argc > 2 ? check_number("processes", argv[2], 1) : 1,
-                     .event = DMI_farm_print};
+                     .event = DMI_farm_print,
+                     .event_arg = stdout};
   CHECK(DMI_farm_run(&farm));
   result_t total = {0}, part;
   for (int64_t task = 0; task < farm.tasks; task++) {

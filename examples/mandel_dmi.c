@@ -217,6 +217,7 @@ void DMI_main(int argc, char **argv) {
       .job = &job,
       .job_size = sizeof(job),
       .event = DMI_farm_print,
+      .event_arg = stdout,
   };
   CHECK(DMI_farm_run(&farm));
   save(&farm, &job);

@@ -106,7 +106,8 @@ void DMI_main(int argc, char **argv) {
                      .job = tasks.items,
                      .job_size = tasks.num * (int64_t)sizeof(task_t),
                      .processes = processes,
-                     .event = DMI_farm_print};
+                     .event = DMI_farm_print,
+                     .event_arg = stdout};
   CHECK(DMI_farm_run(&farm));
   int64_t total = 0;
   for (int64_t task = 0; task < tasks.num; task++) {

@@ -144,9 +144,9 @@ int32_t DMI_farm_failed(const DMI_farm_t *farm_ptr, int64_t from, int64_t *task_
 int32_t DMI_farm_free(DMI_farm_t *farm_ptr);
 
 /*
- * Prints what happens, as the `event` of a farm: on standard output a line for each process that
- * joins ("welcome 1!"), leaves ("goodbye 1!") or is lost ("lost 1!"), and when none is left.  `arg`
- * is not used.
+ * Prints what happens, as the `event` of a farm: a line for each process that joins ("welcome 1!"),
+ * leaves ("goodbye 1!") or is lost ("lost 1!"), and when none is left.  `arg`, the event_arg of the
+ * farm, is the FILE * to print to, or NULL: standard output.
  *
  * Threads: any.  (Not in the manual; chapter 3.)
  */

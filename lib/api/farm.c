@@ -33,22 +33,22 @@ int32_t DMI_farm_free(DMI_farm_t *farm_ptr) {
 }
 
 void DMI_farm_print(const DMI_farm_event_t *event, void *arg) {
-  (void)arg;
+  FILE *file = arg ? arg : stdout;
   switch (event->kind) {
     case DMI_FARM_JOIN:
-      printf("welcome %d!\n", event->dmi_id);
+      fprintf(file, "welcome %d!\n", event->dmi_id);
       break;
     case DMI_FARM_LEAVE:
-      printf("goodbye %d!\n", event->dmi_id);
+      fprintf(file, "goodbye %d!\n", event->dmi_id);
       break;
     case DMI_FARM_LOSS:
-      printf("lost %d!\n", event->dmi_id);
+      fprintf(file, "lost %d!\n", event->dmi_id);
       break;
     case DMI_FARM_IDLE:
-      printf("waiting for a process to join\n");
+      fprintf(file, "waiting for a process to join\n");
       break;
     default:
       return;
   }
-  fflush(stdout);
+  fflush(file);
 }
