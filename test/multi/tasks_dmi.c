@@ -212,9 +212,11 @@ static void *open_gate(void *gate) {
   return NULL;
 }
 
+/* So many that there are some for each thread, although some have up to 8 in hand: no more, as none
+ * but the first one of a thread is short. */
 static void run_gated(int32_t processes) {
   struct job job = job_of(GATED);
-  DMI_farm_t farm = farm_of(&job, 12, LARGE_SIZE, processes);
+  DMI_farm_t farm = farm_of(&job, 80, LARGE_SIZE, processes);
   pthread_t thread;
   MUST(DMI_mmap(&job.gate, 8, 1, NULL));
   IS(pthread_create(&thread, NULL, open_gate, &job.gate) == 0);
