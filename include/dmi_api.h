@@ -69,7 +69,7 @@ extern "C" {
 #define DMI_EBUSY 8      /* in use: DMI threads still run there, or threads hold it or wait */
 #define DMI_ETHREAD 9    /* thread unknown, ended, detached or joined; or caller is no DMI thread */
 #define DMI_EINFUNC 10   /* called from inside DMI_function */
-#define DMI_ENOFUNC 11   /* the program defines no DMI_function, or no DMI_thread */
+#define DMI_ENOFUNC 11   /* the program does not define a function that is to be called */
 #define DMI_ELEAVING 12  /* that process has left, or is not yet welcome */
 #define DMI_EINACTIVE 13 /* the DMI program is not running (before DMI_main, or after its end) */
 #define DMI_EHOLDER 14   /* the calling thread does not hold this lock, or locks it a second time */
@@ -295,6 +295,113 @@ int32_t DMI_suspend(void);
  * thread of any process may call it.  Complete once the wake has taken effect there.  DMI_ETHREAD:
  * the thread is unknown, has ended, or was lost with its process. */
 int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
+
+/* ---- Teams of ranked threads that change (chapter 3, "joining and leaving of processes") ----- */
+
+/* What DMI_scaleunit returns when it is to be called again. */
+#define DMI_AGAIN (-1000)
+
+/*
+ * Runs the program's DMI_scaleunit in a team of threads, and has the team made anew when processes
+ * join or leave.  It waits until `init_node_num` processes have come, this one included (or until
+ * DMI_start_scale, if the program defines it, says that those that are there are enough; with
+ * `init_node_num` 0 that decides alone), and welcomes them.  Then DMI_scaleunit is called in
+ * `thread_num` threads of each (0: as many as the process has cores, which may differ), with
+ * `scaleunit_addr` and ranks from 0 on.  Threads of one process have neighbouring ranks; processes
+ * that stay keep their order, new ones come behind them.
+ *
+ * Processes that ask to join or leave meanwhile do so when all threads have returned from
+ * DMI_scaleunit, which DMI_check_rescale asks them to do.  When all have returned DMI_AGAIN they
+ * are called again, as members of the new team; any other value ends DMI_rescale.  A process that
+ * leaves has its pages taken over while the next team works already.
+ *
+ * This process itself leaves the team when it is asked to, and the program when DMI_rescale
+ * returns. When all processes have asked to leave, and none wants to join, DMI_rescale fails with
+ * DMI_ELEAVING: the pages are still there.
+ *
+ * In a program that survives losses (dmirun --survive) the team is made anew without a process that
+ * was lost, whatever the threads return: they must return from DMI_scaleunit when a call fails with
+ * DMI_EBROKEN or DMI_ELOST.  A thread that waits otherwise (DMI_cond_wait, DMI_watch, DMI_suspend)
+ * for one that was lost is not woken.  DMI_scale_lost tells the next team of the loss.
+ *
+ * DMI_rescale handles all notices while it runs (DMI_poll), so nobody else should; notes of
+ * the program are dropped, but have DMI_judge_rescale asked again.  It may be called several times,
+ * one after the other: those that are there are the first team's.
+ *
+ * Return value: that of rank 0 of the last team (of the lowest rank that did not return DMI_AGAIN);
+ * DMI_FALSE on failure, too: so return something else.
+ *
+ * Errors: DMI_ENOFUNC when the program defines no DMI_scaleunit.  DMI_EINVAL for a negative number,
+ * or `init_node_num` 0 without DMI_start_scale.  DMI_EBUSY in a DMI thread.  DMI_ELEAVING when all
+ * processes have asked to leave.  DMI_EEND when the program is ending (dmi_ext.h).  DMI_ENOMEM.
+ *
+ * Threads: that of DMI_main; one call at a time.
+ */
+int32_t DMI_rescale(int64_t scaleunit_addr, int32_t init_node_num, int32_t thread_num);
+
+/*
+ * The work of a thread of the team; a program that calls DMI_rescale defines it.  `my_rank` is 0 to
+ * `pnum` - 1, `pnum` the number of threads, `scaleunit_addr` what DMI_rescale was given, usually
+ * the global address of the work and of its state.  Between two calls a thread keeps nothing but
+ * global memory.
+ *
+ * Return value: DMI_AGAIN to be called again, any other value to end.  Who returns early makes the
+ * next DMI_check_rescale of the others say 1.
+ */
+int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr);
+
+/*
+ * Asks whether DMI_scaleunit is to begin anew.  All threads of the team call it equally often, at
+ * safe points: *judge_ptr becomes 1 in all of them, or 0 in all of them.  With 1 they put into
+ * global memory what they need to go on, and return DMI_AGAIN.  It waits for all threads, as a
+ * barrier: what they have written before, all may read after it.
+ *
+ * DMI_EBROKEN says that a process was lost, and that some threads may have come further than
+ * others: this is no safe point.  *judge_ptr is 1.  The thread should store nothing, and return;
+ * the next team goes on from what was stored at a safe point before (DMI_scale_lost), so a program
+ * that is to survive losses stores its state now and then, in two places in turn.
+ *
+ * Errors: DMI_EBROKEN (above).  DMI_EEND when the program is ending (dmi_ext.h); *judge_ptr is 1.
+ * DMI_ETHREAD when the caller does not run DMI_scaleunit.  DMI_EINVAL for NULL.
+ *
+ * Threads: those that run DMI_scaleunit.
+ */
+int32_t DMI_check_rescale(int32_t *judge_ptr);
+
+/*
+ * Tells how many processes were lost since DMI_scaleunit was called before: *num_ptr gets 0 in a
+ * team that follows a safe point, and in the first.  Above 0 what the lost processes had is gone,
+ * and what the threads had written since the last safe point is from different times.
+ *
+ * Errors: DMI_ETHREAD when the caller does not run DMI_scaleunit.  DMI_EINVAL for NULL.
+ *
+ * Threads: those that run DMI_scaleunit.
+ */
+int32_t DMI_scale_lost(int32_t *num_ptr);
+
+/*
+ * Decides when the first team begins: a program may define it.  DMI_rescale calls it when a process
+ * has come or gone, until the team begins; `in` are the `in_num` processes that are there.
+ *
+ * Threads: that of DMI_rescale.
+ *
+ * Return value: 1 to begin (`in_num` must be above 0), 0 to wait for more.
+ */
+int32_t DMI_start_scale(DMI_node_t *in, int in_num);
+
+/*
+ * Decides whether the team is to change: a program may define it.  DMI_rescale calls it when
+ * processes ask to join or leave, or a thread makes a note, unless a change is under way
+ * already, which takes them in, too.  `in` are those that ask to join, `out` those that ask to
+ * leave, `cur` all of the team, with those that ask to leave.  Not called before the first team.
+ *
+ * Threads: that of DMI_rescale.
+ *
+ * Return value: 1 to change the team, 0 to go on as it is; then it is called again with the next
+ * notice, and when a team is made for another reason.
+ */
+int32_t DMI_judge_rescale(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num, int out_num,
+                          int cur_num);
 
 /* ---- Memory (chapter 4) --------------------------------------------------------------------- */
 

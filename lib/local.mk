@@ -297,7 +297,7 @@ node_sources = \
 	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
 	lib/node/thread.h
 
-# 8 elastic: farms of tasks
+# 8 elastic: programs that use the processes that there are: farms of tasks, teams
 elastic_sources = \
 	lib/elastic/farm.h \
 	lib/elastic/farm_int.h \
@@ -307,7 +307,13 @@ elastic_sources = \
 	lib/elastic/farm_run.c \
 	lib/elastic/farm_table.c \
 	lib/elastic/farm_team.c \
-	lib/elastic/farm_thread.c
+	lib/elastic/farm_thread.c \
+	lib/elastic/scale.c \
+	lib/elastic/scale.h \
+	lib/elastic/scale_int.h \
+	lib/elastic/scale_notice.c \
+	lib/elastic/scale_phase.c \
+	lib/elastic/scale_thread.c
 
 # 9 api: entry points
 api_sources = \
@@ -315,6 +321,7 @@ api_sources = \
 	lib/api/ext.c \
 	lib/api/memory.c \
 	lib/api/program.c \
+	lib/api/rescale.c \
 	lib/api/scattered.c \
 	lib/api/start.h \
 	lib/api/sync.c \

@@ -11,12 +11,14 @@
 #include "api/reported.h"
 #include "base/error.h"
 #include "elastic/farm.h"
+#include "elastic/scale.h"
 #include "node/calls.h"
 #include "node/runtime.h"
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   struct dmi_program whole = *program;
   dmi_farm_use(&whole);
+  dmi_scale_use(&whole);
   return dmi_runtime_main(&whole, argc, argv);
 }
 
@@ -79,7 +81,7 @@ int32_t DMI_welcome(int32_t dmi_id) {
 }
 
 int32_t DMI_goodbye(int32_t dmi_id) {
-  return DMI_REPORTED(dmi_call_goodbye(dmi_runtime_process(), dmi_id), DMI_ID(dmi_id));
+  return DMI_REPORTED(dmi_call_goodbye(dmi_runtime_process(), dmi_id, NULL), DMI_ID(dmi_id));
 }
 
 int32_t DMI_nodes(DMI_node_t *node_array, int32_t *num_ptr, int32_t capacity) {

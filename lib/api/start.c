@@ -10,6 +10,9 @@
 #pragma weak DMI_recover
 #pragma weak DMI_init
 #pragma weak DMI_farm_task
+#pragma weak DMI_scaleunit
+#pragma weak DMI_start_scale
+#pragma weak DMI_judge_rescale
 
 int main(int argc, char **argv) {
   const struct dmi_program program = {
@@ -19,6 +22,9 @@ int main(int argc, char **argv) {
       .init = DMI_init,
       .recover = DMI_recover,
       .farm_task = DMI_farm_task,
+      .scaleunit = DMI_scaleunit,
+      .start_scale = DMI_start_scale,
+      .judge_rescale = DMI_judge_rescale,
       .mark = DMI_PROGRAM_MARK,
   };
   return dmi_start(argc, argv, &program);

@@ -148,7 +148,7 @@ static void dismiss(struct run *run, int32_t dmi_id) {
   tell(run, DMI_FARM_LEAVE, dmi_id, 0);
   if (dmi_id == run->me) {
     run->leaving = true; /* this function runs here: the process stays */
-  } else if (dmi_call_goodbye(run->process, dmi_id)) {
+  } else if (dmi_call_goodbye(run->process, dmi_id, NULL)) {
     run->present--;
   } /* else it stays without threads, until DMI_CLOSE comes again; or DMI_LOST comes */
 }

@@ -265,9 +265,9 @@ int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id) {
   return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
 }
 
-int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id) {
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id, DMI_local_status_t *status) {
   struct call call = {.kind = GOODBYE, .dmi_id = {(uint32_t)dmi_id}};
-  return dmi_id >= 0 ? run(process, &call, NULL) : dmi_fail(DMI_EMEMBER);
+  return dmi_id >= 0 ? run(process, &call, status) : dmi_status_refuse(status, DMI_EMEMBER);
 }
 
 /* Why a mapping cannot have these sizes; DMI_OK if it can. */

@@ -14,7 +14,7 @@ int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *fl
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
                        int32_t capacity);
 int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id);
-int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id);
+int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id, DMI_local_status_t *status);
 int32_t dmi_call_survive(struct dmi_process *process, int32_t copies);
 int32_t dmi_call_exit(struct dmi_process *process, int32_t status);
 int32_t dmi_call_notify(struct dmi_process *process, int64_t value);

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "dmi_api.h"
+
 /* The executable of every DMI program contains this text, stripped or not: dmirun looks for it. */
 #define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
 
@@ -20,7 +22,7 @@ enum dmi_body {
   DMI_BODIES
 };
 
-/* init, thread, function, recover and farm_task are NULL when the program does not define them. */
+/* All but main and mark are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
   int64_t (*thread)(int64_t addr);
@@ -29,6 +31,10 @@ struct dmi_program {
   void (*init)(int argc, char **argv);
   int32_t (*recover)(int argc, char **argv, int32_t lost_id);
   int32_t (*farm_task)(int64_t task, void *out, int64_t size, const void *job);
+  int32_t (*scaleunit)(int my_rank, int pnum, int64_t scaleunit_addr);
+  int32_t (*start_scale)(DMI_node_t *in, int in_num);
+  int32_t (*judge_rescale)(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num,
+                           int out_num, int cur_num);
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

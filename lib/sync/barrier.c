@@ -104,6 +104,13 @@ static uint32_t losses_of(const struct dmi_barriers *barriers) {
   return atomic_load(&barriers->access->core.losses);
 }
 
+/* dmi_barrier_since of the calling thread. */
+static __thread const uint32_t *since;
+
+void dmi_barrier_since(const uint32_t *losses) {
+  since = losses;
+}
+
 struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
   struct barrier *barrier;
   struct dmi_barrier_part *part = malloc(sizeof(*part));
@@ -117,8 +124,8 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
   }
   if (barrier) {
     barrier->users++;
-    *part =
-        (struct dmi_barrier_part){barriers->parts, &barriers->parts, barrier, losses_of(barriers)};
+    *part = (struct dmi_barrier_part){barriers->parts, &barriers->parts, barrier,
+                                      since ? *since : losses_of(barriers)};
     if (part->next) part->next->at = &part->next;
     barriers->parts = part;
   }

@@ -20,6 +20,11 @@ void dmi_barriers_free(struct dmi_barriers *barriers);
 struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr);
 void dmi_barrier_part(struct dmi_barrier_part *part);
 
+/* For the parts that the calling thread gets from here on: losses from this one on, a value of
+ * dmi_core.losses, break their first round, though the thread may have begun later.  NULL: those
+ * behind dmi_barrier_join, as at first. */
+void dmi_barrier_since(const uint32_t *losses);
+
 int64_t dmi_barrier_addr(const struct dmi_barrier_part *part);
 
 /* Waits until pnum threads have arrived.  DMI_TRUE: the 8 bytes at `sum` (may be NULL) are those of

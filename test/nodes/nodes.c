@@ -35,6 +35,7 @@
 #include "base/error.h"
 #include "../lib/memory_net.h"
 #include "elastic/farm.h"
+#include "elastic/scale.h"
 #include "node/runtime.h"
 
 #define WORDS 64 /* fields of a command */
@@ -106,6 +107,13 @@ static void load(struct node *node, const char *module, const char *out) {
   symbol = dlsym(loaded, "DMI_farm_task");
   memcpy(&node->program.farm_task, &symbol, sizeof symbol);
   dmi_farm_use(&node->program);
+  symbol = dlsym(loaded, "DMI_scaleunit");
+  memcpy(&node->program.scaleunit, &symbol, sizeof symbol);
+  symbol = dlsym(loaded, "DMI_start_scale");
+  memcpy(&node->program.start_scale, &symbol, sizeof symbol);
+  symbol = dlsym(loaded, "DMI_judge_rescale");
+  memcpy(&node->program.judge_rescale, &symbol, sizeof symbol);
+  dmi_scale_use(&node->program);
   *(FILE **)dlsym(loaded, "nodes_out") = node->out;
 }
 

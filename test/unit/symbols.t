@@ -33,7 +33,8 @@ ok(scalar @exported, 'libdmi.so exports something');
 # Comments may show calls of the user's own functions; what the program defines is not the library's.
 my $code = $header =~ s{/\*.*?\*/}{}gsr =~ s/^\s*#.*//mgr;
 my %declared = map { $_ => 1 } $code =~ /\b(DMI_[a-z_]+|my_[a-z]+)\(/g;
-ok(delete @declared{qw(DMI_main DMI_thread DMI_function DMI_recover DMI_init DMI_farm_task)}, 'dmi_api.h names what a program defines');
+ok(delete @declared{qw(DMI_main DMI_thread DMI_function DMI_recover DMI_init DMI_farm_task
+  DMI_scaleunit DMI_start_scale DMI_judge_rescale)}, 'dmi_api.h names what a program defines');
 is_deeply([@exported], [sort keys %declared, 'dmi_start'],
   'libdmi.so exports what the headers declare, and dmi_start');
 like(scalar `readelf -d $build/.libs/libdmi.so`, qr/SONAME.*\[libdmi\.so\.\d+\]/, 'it has a soname');
