@@ -4,7 +4,8 @@
  *   dmicc -O2 cg_dmi.c -o cg_dmi -lm
  *   dmirun ./cg_dmi A                      class S, W or A; one process, a thread per core
  *   dmirun ./cg_dmi A 2                    waits for a second process,
- *   dmirun -i HOST ./cg_dmi                this one
+ *   dmirun -i HOST ./cg_dmi                this one; more may join at any time
+ *   Ctrl+C                                 leaves, at any time
  *
  * Arguments: class [processes [threads per process]].  Inverse iteration; each step solves A z = x
  * with 25 steps of the conjugate gradient method, without preconditioning.  Each thread has a
@@ -17,9 +18,12 @@
  * r: every thread computes p = r + beta p for itself, and the sum that gives beta is the barrier
  * between writing r and reading it.  An iteration has two synchronisations, both of them sums that
  * the method needs anyway.
+ *
+ * Processes join and leave between two steps of the inverse iteration (DMI_rescale): all that such
+ * a step needs of the one before is x, which is saved then.  The rows of A are made anew.
  */
+#include "check.h"
 #include "npb.h"
-#include "spmd.h"
 #include <stddef.h>
 
 #define SEED ((uint64_t)314159265)
@@ -40,8 +44,13 @@ static const struct {
 /* The work, in global memory. */
 typedef struct {
   int32_t class;
-  int64_t vector_addr;            /* the shared vector: a page per rank */
-  double zeta, residual, seconds; /* the result, written by rank 0 */
+  int64_t barrier_addr; /* of the threads */
+  int64_t x_addr;       /* x, as it is saved */
+  /* ---- written by rank 0 ---- */
+  int64_t vector_addr;            /* the shared vector: a page per rank; made for each team */
+  int32_t step;                   /* steps that are done */
+  int32_t pnum;                   /* threads */
+  double zeta, residual, seconds; /* the result */
 } job_t;
 
 /* Rows [begin, end) of A, compressed. */
@@ -53,7 +62,8 @@ typedef struct {
 
 /* A thread and its part of everything. */
 typedef struct {
-  spmd_arg_t arg;
+  int32_t rank, pnum;
+  int64_t job_addr;
   job_t job;
   DMI_local_barrier_t barrier;
   int64_t n, begin, end; /* all rows; mine */
@@ -209,7 +219,7 @@ static void make_matrix(solver_t *s) {
 
 static double sum_over_all(solver_t *s, double part) {
   double sum;
-  CHECK(DMI_local_barrier_allreduce(&s->barrier, part, &sum, s->arg.pnum));
+  CHECK(DMI_local_barrier_allreduce(&s->barrier, part, &sum, s->pnum));
   return sum;
 }
 
@@ -304,13 +314,30 @@ static double *new_vector(int64_t num) {
   return my_malloc((size_t)(num > 0 ? num : 1) * sizeof(double));
 }
 
-static void solver_open(solver_t *s, int64_t arg_addr) {
-  CHECK(DMI_read(arg_addr, sizeof(s->arg), &s->arg, DMI_GET_READ, NULL));
-  CHECK(DMI_read(s->arg.job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
-  CHECK(DMI_local_barrier_init(&s->barrier, s->arg.barrier_addr));
+/* Rank 0 makes a shared vector with a page for each thread; then all know the job. */
+static void make_vector(solver_t *s, int64_t block) {
+  CHECK(DMI_read(s->job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
+  sum_over_all(s, 0);
+  if (s->rank == 0) {
+    if (s->job.vector_addr != 0) CHECK(DMI_munmap(s->job.vector_addr, NULL));
+    CHECK(DMI_mmap(&s->job.vector_addr, block * (int64_t)sizeof(double), s->pnum, NULL));
+    s->job.pnum = s->pnum;
+    CHECK(DMI_write(s->job_addr, sizeof(s->job), &s->job, DMI_PUT_WRITE, NULL));
+    printf("%d threads begin after step %d\n", s->pnum, s->job.step);
+    fflush(stdout);
+  }
+  sum_over_all(s, 0);
+  CHECK(DMI_read(s->job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
+}
+
+static void solver_open(solver_t *s, int my_rank, int pnum, int64_t job_addr) {
+  *s = (solver_t){.rank = my_rank, .pnum = pnum, .job_addr = job_addr};
+  CHECK(DMI_read(job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
+  CHECK(DMI_local_barrier_init(&s->barrier, s->job.barrier_addr));
   s->n = classes[s->job.class].n;
-  const int64_t block = (s->n + s->arg.pnum - 1) / s->arg.pnum;
-  s->begin = block * s->arg.rank < s->n ? block * s->arg.rank : s->n;
+  const int64_t block = (s->n + pnum - 1) / pnum;
+  make_vector(s, block);
+  s->begin = block * my_rank < s->n ? block * my_rank : s->n;
   s->end = s->begin + block < s->n ? s->begin + block : s->n;
   s->shared = new_vector(s->n);
   s->p = new_vector(s->n);
@@ -334,31 +361,53 @@ static void solver_close(solver_t *s) {
   CHECK(DMI_local_barrier_destroy(&s->barrier));
 }
 
-int64_t DMI_thread(int64_t addr) {
-  solver_t s;
-  job_t result;
-  solver_open(&s, addr);
-  /* One step before the clock starts, as the specification says: after that all memory is in place.
-   */
-  set_ones(s.x, s.end - s.begin);
-  step(&s, &result.residual);
-  set_ones(s.x, s.end - s.begin);
+/* Where my part of the saved x begins. */
+static int64_t x_addr(const solver_t *s) {
+  return s->job.x_addr + s->begin * (int64_t)sizeof(double);
+}
 
-  result = s.job;
+/* Before the next step: is x to be saved, for other threads?  Then it is, and the job with it. */
+static int change(solver_t *s, double begin) {
+  int32_t judge;
+  CHECK(DMI_check_rescale(&judge));
+  if (judge)
+    CHECK(DMI_write(x_addr(s), (s->end - s->begin) * (int64_t)sizeof(double), s->x, DMI_PUT_WRITE,
+                    NULL));
+  if (s->rank == 0 && (judge || s->job.step == classes[s->job.class].steps)) {
+    s->job.seconds += npb_clock() - begin;
+    CHECK(DMI_write(s->job_addr, sizeof(s->job), &s->job, DMI_PUT_WRITE, NULL));
+  }
+  return judge;
+}
+
+int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr) {
+  solver_t s;
+  int changes = 0;
+  solver_open(&s, my_rank, pnum, scaleunit_addr);
+  if (s.job.step == 0) {
+    /* One step before the clock starts, as the specification says: after that all memory is in
+     * place. */
+    set_ones(s.x, s.end - s.begin);
+    step(&s, &s.job.residual);
+    set_ones(s.x, s.end - s.begin);
+  } else {
+    CHECK(
+        DMI_read(x_addr(&s), (s.end - s.begin) * (int64_t)sizeof(double), s.x, DMI_GET_READ, NULL));
+  }
   sum_over_all(&s, 0);
   const double begin = npb_clock();
-  for (int32_t i = 0; i < classes[s.job.class].steps; i++) {
-    result.zeta = step(&s, &result.residual);
-    if (s.arg.rank == 0) printf("%2d %.3e %.13f\n", i + 1, result.residual, result.zeta);
+  while (s.job.step < classes[s.job.class].steps && !changes) {
+    s.job.zeta = step(&s, &s.job.residual);
+    s.job.step++;
+    if (my_rank == 0) {
+      printf("%2d %.3e %.13f\n", s.job.step, s.job.residual, s.job.zeta);
+      fflush(stdout);
+    }
+    changes = change(&s, begin);
   }
-  sum_over_all(&s, 0);
-  result.seconds = npb_clock() - begin;
-  if (s.arg.rank == 0) {
-    fflush(stdout);
-    CHECK(DMI_write(s.arg.job_addr, sizeof(result), &result, DMI_PUT_WRITE, NULL));
-  }
+  const int done = s.job.step == classes[s.job.class].steps;
   solver_close(&s);
-  return DMI_NULL;
+  return done ? DMI_TRUE : DMI_AGAIN;
 }
 
 /* ---- The first process ---------------------------------------------------------------------- */
@@ -380,21 +429,17 @@ void DMI_main(int argc, char **argv) {
   const int32_t thread_num = argc > 3 ? check_number("threads", argv[3], 1) : 0;
   const int32_t n = classes[job.class].n;
   int64_t job_addr;
-  spmd_t spmd;
 
-  spmd_gather(&spmd, process_num, thread_num);
-  const int64_t block = ((int64_t)n + spmd.pnum - 1) / spmd.pnum;
-  CHECK(DMI_mmap(&job.vector_addr, block * (int64_t)sizeof(double), spmd.pnum, NULL));
+  CHECK(DMI_mmap(&job.x_addr, n * (int64_t)sizeof(double), 1, NULL));
+  CHECK(DMI_mmap(&job.barrier_addr, sizeof(DMI_barrier_t), 1, NULL));
+  CHECK(DMI_barrier_init(job.barrier_addr));
   CHECK(DMI_mmap(&job_addr, sizeof(job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
-  spmd_run(&spmd, job_addr);
+  CHECK(DMI_rescale(job_addr, process_num, thread_num));
   CHECK(DMI_read(job_addr, sizeof(job), &job, DMI_GET_READ, NULL));
-  CHECK(DMI_munmap(job_addr, NULL));
-  CHECK(DMI_munmap(job.vector_addr, NULL));
 
   const int verified = npb_close(job.zeta, classes[job.class].zeta, EPSILON);
-  printf("processes %d, threads %d, zeta %.13f\n", spmd.num, spmd.pnum, job.zeta);
+  printf("threads %d, zeta %.13f\n", job.pnum, job.zeta);
   npb_report("CG", class_names[job.class], n, job.seconds, count_operations(job.class), verified);
   if (!verified) exit(EXIT_FAILURE);
-  spmd_end(&spmd);
 }

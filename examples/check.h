@@ -25,7 +25,8 @@ static inline void check_call(int32_t ok, const char *call, const char *file, in
 
 static inline int check_lost(int32_t ok, const char *call, const char *file, int line) {
   if (ok == DMI_TRUE) return 1;
-  if (DMI_errno() != DMI_ELOST && DMI_errno() != DMI_EMEMBER) check_call(ok, call, file, line);
+  if (DMI_errno() != DMI_ELOST && DMI_errno() != DMI_EMEMBER && DMI_errno() != DMI_EBROKEN)
+    check_call(ok, call, file, line);
   return 0;
 }
 

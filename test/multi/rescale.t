@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 
-my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 3600 : 170, wait => 60);
+my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 3600 : 170, wait => 100);
 my $scale = $t->scale;
 my $program = $t->compile('test/multi/rescale_dmi.c');
 my @survive = ('--survive', '--dead-after', 20);
@@ -120,5 +120,31 @@ if (!$t->nodes) {
   $next->wait_exit(signal => 'KILL');
   $leaver->wait_exit(0);
   ends('7, errno -', @all);
+}
+
+# An example, begun by 3 processes; 2 join and 2 leave in the middle.  Returns what the first one wrote.
+sub changed {
+  my ($name, $what, $threads, @args) = @_;
+  my $example = $t->build . "/examples/${name}_dmi";
+  my @all = $t->start_in_order($example, 3, args => [@args, 3, $threads], name => $name);
+  my $line = sub { qr/^$_[0] threads begin after $what (\d+)$/m };
+  $all[0]->expect_out($line->(3 * $threads));
+  push @all, map { $t->start($example, join => $all[0], name => "$name joiner $_") } 1, 2;
+  my ($joined) = $all[0]->expect_out($line->(5 * $threads));
+  $_->signal('INT') for @all[1, 2];
+  my ($left) = $all[0]->expect_out($line->(3 * $threads));
+  cmp_ok($left, '>=', $joined, "$name: $what $joined, two have joined; $left, two have left");
+  $_->expect_event('left') for @all[1, 2];
+  $_->wait_exit(0) for @all;
+  return $all[0]->out;
+}
+
+# The same results as those of a fixed team: jacobi to the last bit, cg as its verification demands.
+if (!$t->nodes) {
+  my @work = { small => [12, 20000], soak => [24, 60000] }->{$scale} // [16, 30000];
+  for my $round (1 .. $scale eq 'soak' ? 20 : 1) {
+    like(changed('jacobi', 'iteration', 2, @{ $work[0] }), qr/^correct$/m, "jacobi $round: correct");
+    like(changed('cg', 'step', 1, 'A'), qr/VERIFICATION SUCCESSFUL$/m, "cg $round: verified");
+  }
 }
 $t->done;
