@@ -11,7 +11,8 @@ test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
 bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
-	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_sync_dmi \
+	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_rescale_dmi \
+	test/bench/bench_sync_dmi \
 	test/bench/bench_tree_dmi
 
 $(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(dmicc_needs)

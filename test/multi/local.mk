@@ -17,10 +17,10 @@ CLEANFILES += test/multi/attack
 # malloc.t 1,000 joins and leaves, cluster.t 20 rounds, survive.t twice 1,000 kills, survive_cut.t 200 cuts,
 # hour.t an hour.  The long forms one by one:
 
-soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc soak-cluster soak-survive soak-survive_cut soak-hour: all
+soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc soak-cluster soak-survive soak-survive_cut soak-hour soak-rescale: all
 	DMI_TEST_SCALE=soak $(run_suite) $(abs_builddir) test/multi/$(@:soak-%=%).t
 
-.PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc soak-cluster soak-survive soak-survive_cut soak-hour
+.PHONY: soak-litmus soak-history soak-churn soak-hostile soak-sync soak-malloc soak-cluster soak-survive soak-survive_cut soak-hour soak-rescale
 
 # What the scripts have compiled.
 CLEAN_DIRS += test/multi/programs
