@@ -120,6 +120,26 @@ if (!$t->nodes) {
   $next->wait_exit(signal => 'KILL');
   $leaver->wait_exit(0);
   ends('7, errno -', @all);
+
+  # One of the threads that live comes to a barrier only after the loss: it does not wait for those
+  # that have given up.
+  @all = begin(3, 'late', ['late', 3, 1, 2], @survive);
+  $all[0]->expect_out(qr/^late$/m);
+  my $last = pop @all;
+  $last->kill_now;
+  $last->wait_exit(signal => 'KILL');
+  $all[0]->expect_out(qr/^team \d+: 2 threads from step 0, lost 1/m);
+  ends('7, errno -', @all);
+
+  # DMI_main's process has left the team, and the only one in it is killed: nobody is left who could
+  # make a note.
+  @all = begin(2, 'none left', ['plain', 2, 1, 99], @survive);
+  $all[0]->expect_out(qr/^team 1: 2 threads/m);
+  $all[0]->signal('INT');
+  $all[1]->expect_out(qr/^team 2: 1 threads/m);
+  $all[1]->kill_now;
+  $all[1]->wait_exit(signal => 'KILL');
+  ends('0, errno DMI_ELEAVING', $all[0]);
 }
 
 # An example, begun by 3 processes; 2 join and 2 leave in the middle.  Returns what the first one wrote.

@@ -11,9 +11,8 @@
  *
  * MODE: plain; twice: DMI_rescale a second time, which waits for the goals again; exit: DMI_exit(6)
  * at the goal; judge: DMI_judge_rescale wants two at a time; start: DMI_start_scale wants INIT
- * processes; early: rank 0 returns
- * from the end without telling the others; again: each team begins anew by itself, until it has
- * done so ten times; wrong: calls that fail.
+ * processes; early: rank 0 returns from the end without telling the others; again: each team begins
+ * anew by itself, until it has done so ten times; late: see wait_for_loss; wrong: calls that fail.
  */
 #include "multi.h"
 
@@ -120,6 +119,18 @@ static void say_team(const struct worker *w, int32_t lost) {
   fflush(stdout);
 }
 
+/* The script kills a process now; then this thread comes to a barrier as the first time. */
+static void wait_for_loss(int32_t pnum) {
+  int32_t num = pnum;
+  printf("late\n");
+  fflush(stdout);
+  for (int64_t looks = 0; num == pnum; looks++) {
+    DMI_node_t nodes[64];
+    OK(DMI_nodes(nodes, &num, 64));
+    look_again(looks);
+  }
+}
+
 int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr) {
   struct worker w = {.addr = scaleunit_addr, .rank = my_rank, .pnum = pnum};
   int32_t lost = -1, value = 14;
@@ -129,6 +140,7 @@ int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr) {
           DMI_read(set_addr(&w) + w.begin * 8, (w.end - w.begin) * 8, w.cells, DMI_GET_READ, NULL)))
     return 16;
   OK(DMI_scale_lost(&lost));
+  if (strcmp(w.job.mode, "late") == 0 && my_rank == 0 && lost == 0) wait_for_loss(pnum);
   OK(DMI_local_barrier_init(&w.barrier, w.job.barrier));
   w.job.teams++;
   w.job.losses += lost;
