@@ -42,7 +42,14 @@ static void write_file(uint32_t place, const char *name, const char *text, mode_
   free(path);
 }
 
+/* Also without what tasks before have told of themselves. */
 static void make_place(uint32_t place) {
+  static const char *const told[] = {"pid", "child", "away"};
+  for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
+    char *path = path_of(place, told[i]);
+    (void)unlink(path);
+    free(path);
+  }
   char *cwd = path_of(place, "cwd");
   assert_true(rmdir(cwd) == 0 || errno == ENOENT); /* the runner has left it empty */
   assert_int_equal(mkdir(cwd, 0700), 0);
@@ -219,11 +226,15 @@ static void test_many(void **state) {
 
 /* ---- How they are ended ---------------------------------------------------------------------- */
 
+/* Long enough for what they print to be there. */
+#define LIMIT_MS 2000
+
 static void test_timeout(void **state) {
   (void)state;
-  start(0, "echo a; sleep 1000", 50);
+  start(0, "echo a; sleep 1000", LIMIT_MS);
   ended(0, FARM_TIMED_OUT, 0, "a\n");
-  start(0, "trap '' TERM; echo b; while :; do sleep 1000; done", 50); /* only SIGKILL helps */
+  /* Only SIGKILL helps. */
+  start(0, "trap '' TERM; echo b; while :; do sleep 1000; done", LIMIT_MS);
   ended(0, FARM_TIMED_OUT, 0, "b\n");
 }
 
