@@ -60,8 +60,11 @@ static bool created(struct node *node, const struct dmi_mact *act) {
   return false;
 }
 
-/* A mapping whose home was lost before its maker knew of it: its pages are LOST from the start. */
-static void made_with_hole(struct sim *sim, uint32_t num) {
+/* A mapping whose home was lost before its maker knew of it: its pages are LOST from the start.  Or
+ * the home was removed before it made it, and lives: what it does is lost at the next view. */
+static void made_with_hole(struct sim *sim, uint32_t num, uint32_t home) {
+  const struct node *at = sim_by_uid(sim, home);
+  if (at && at->noted) memset(sim->map[num].orphan, true, sizeof(sim->map[num].orphan));
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct sim_pmap *known = sim->proc[i] ? &sim->proc[i]->pmap[num] : NULL;
     if (!known || known->known != SIM_KNOWN || !atomic_load(&known->map.hole)) continue;
@@ -85,7 +88,7 @@ static void mapped(struct node *node, const struct dmi_entry *entry) {
   for (uint32_t i = 0; i < SIM_PAGES; i++)
     hist_init(&map->hist[i], (uint32_t)map->page_size);
   if (num >= sim->maps) sim->maps = num + 1;
-  made_with_hole(sim, num);
+  made_with_hole(sim, num, entry->home);
   sim->totals->maps++;
   if (!node->closed) return;
   /* So that pages are used for the first time while their home leaves: R8.2, R9. */
