@@ -356,8 +356,10 @@ static void rebuild_notices(struct dmi_member *m) {
     if (joined && !record->welcomed && !record->witness &&
         !dmi_coord_has_got(c, record->uid, DMI_OPEN))
       dmi_coord_notify(m, record, DMI_OPEN);
-    if (record->life == DMI_LIFE_CLOSING && !dmi_coord_has_got(c, record->uid, DMI_CLOSE))
+    if (record->life == DMI_LIFE_CLOSING && !dmi_coord_has_got(c, record->uid, DMI_CLOSE)) {
+      record->no_capacity = false;
       dmi_coord_closing(m, record);
+    }
   }
   for (uint32_t i = 0; i < m->losses.num; i++) {
     uint32_t uid = m->losses.at[i].uid;
@@ -433,6 +435,8 @@ void dmi_coord_end_ready(struct dmi_member *m) {
     if (c->records.at[i].flushed) (void)dmi_coord_on_flushed(m, &c->records.at[i], NULL);
   }
   if (rebuilds) follow_heirs(c);
+  if (rebuilds)
+    dmi_coord_leave_retry(m); /* there may be memory: what the one before knew is lost */
   new_heirs(m);
   for (uint32_t i = 0; i < c->lost.num; i++)
     dmi_coord_notify_lost(m, &c->lost.at[i]);

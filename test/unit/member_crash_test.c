@@ -1387,6 +1387,40 @@ static void test_leave_begins_anew(void **state) {
   end(m);
 }
 
+/* STATE of one that has asked to leave, and found no memory. */
+static void give_state_without_memory(struct dmi_member *m, uint32_t from, uint64_t number) {
+  static const struct told nothing;
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u8(&body, DMI_PHASE_JOINED);
+  dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED | DMI_STATE_NO_CAPACITY);
+  for (int i = 0; i < 4; i++)
+    dmi_pack_u64(&body, 0); /* heir, leaver; READY; resumed; heirs, notices */
+  pack_told(&body, &nothing);
+  dmi_pack_u32(&body, 0);
+  assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
+}
+
+/* The program is told once more that 3 wants to leave: there may be memory since, and only the lost
+ * coordinator would have known. */
+static void test_memory_and_a_loss(void **state) {
+  (void)state;
+  for (int given = 0; given < 2; given++) {
+    struct dmi_member *m = member(2);
+    uint32_t num = 0;
+    crash(m, 10, 2, 1);
+    if (given) *DMI_LIST_ADD(&m->coord->got) = (struct dmi_got){3, DMI_CLOSE};
+    give_state_without_memory(m, 3, 10);
+    give_state(m, 4, 10);
+    recover(m, 10);
+    for (uint32_t i = 0; i < m->coord->notices.num; i++)
+      num += m->coord->notices.at[i].uid == 3 && m->coord->notices.at[i].notice.state == DMI_CLOSE;
+    assert_int_equal(num, 1);
+    end(m);
+  }
+}
+
 /* EXIT comes when a member is lost: the others count on this process until RESUME.  A new
  * coordinator says it again. */
 static void test_exit_in_a_recovery(void **state) {
@@ -1733,6 +1767,7 @@ int main(void) {
       cmocka_unit_test(test_given_about_the_lost),
       cmocka_unit_test(test_given_is_forgotten),
       cmocka_unit_test(test_leave_begins_anew),
+      cmocka_unit_test(test_memory_and_a_loss),
       cmocka_unit_test(test_heir_lost_while_stopping),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
