@@ -353,7 +353,8 @@ static void ends(struct daemon *daemon, bool well) {
 
 static void drain(struct daemon *daemon, dmi_uid_t heir) {
   struct sim_proc *proc = &daemon->sim->proc[index_of(daemon->sim, heir)];
-  if (heir && proc->daemon)
+  /* one that was removed, and does not know it, is fenced there */
+  if (heir && proc->daemon && dmi_member_peer(daemon_of(proc)->m, daemon->proc->uid))
     sim_maps_drain(&daemon->maps, daemon->proc->uid, &daemon_of(proc)->maps, heir);
   dmi_member_drained(daemon->m, NULL, 0, &daemon->out);
 }
