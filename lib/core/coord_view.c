@@ -114,11 +114,13 @@ static bool is_voter(const struct dmi_member *m, const struct dmi_record *record
   return m->env.survive && !record->left && ((peer && peer->voter) || record->welcomed || joined);
 }
 
+/* Is there a voter without a vote?  One that stays, as it has no heir, may be the only one that can
+ * take the role of the coordinator (hand_over); one that is drained leaves by the next view. */
 static bool voters_wait(const struct dmi_member *m) {
   for (uint32_t i = 0; m->env.survive && i < m->peers.num; i++) {
     const struct dmi_record *record = dmi_coord_find(m->coord, m->peers.at[i].uid);
-    if (record && record->life < DMI_LIFE_DRAINED && is_voter(m, record) && !m->peers.at[i].voter)
-      return true;
+    if (!record || !is_voter(m, record) || m->peers.at[i].voter) continue;
+    if (record->life < DMI_LIFE_DRAINED || record->life == DMI_LIFE_NO_HEIR) return true;
   }
   return false;
 }

@@ -892,17 +892,23 @@ static void test_lookup_of_a_home_that_left(void **state) {
 }
 
 /* The coordinator is about to leave.  3, which gets the role, was welcomed after the last view:
- * that one makes it a voter first, since else nobody could lead if a process were lost now. */
+ * that one makes it a voter first, since else nobody could lead if a process were lost now.  So it
+ * does if 3 has been asked to leave meanwhile, and stays, as it has no heir. */
 static void test_role_for_a_voter(void **state) {
   (void)state;
-  for (int voter = 0; voter < 2; voter++) {
+  for (int i = 0; i < 4; i++) {
     struct dmi_member *m = successor();
+    bool voter = i & 1, stays = i & 2;
     struct dmi_unpack body;
     struct dmi_mact *act;
     dmi_mout_clear(&out);
     dmi_member_find(m, 3)->voter = voter;
     dmi_coord_find(m->coord, 2)->life = DMI_LIFE_DRAINED;
     dmi_coord_find(m->coord, 2)->heir = 3;
+    if (stays) {
+      dmi_coord_find(m->coord, 3)->life = DMI_LIFE_NO_HEIR;
+      dmi_coord_find(m->coord, 4)->vital = false;
+    }
     dmi_member_may_change(m, &out);
     act = sent(4, DMI_CTL_VIEW);
     assert_non_null(act);
