@@ -284,11 +284,12 @@ static bool nothing_to_do(struct dmi_pulse *p) {
 
 /* In the newest view this process has left, so it may not lead: it takes that view, and another one
  * leads.  Only not to propose would not do: it would try again, with higher ballots, before anybody
- * else does. */
-static void give_way(struct dmi_pulse *p) {
-  if (!dmi_crash_take(p, &p->base, true)) return; /* it has ended */
+ * else does.  False: it can not take that view, and has not ended either. */
+static bool give_way(struct dmi_pulse *p) {
+  if (!dmi_crash_take(p, &p->base, true)) return p->over;
   dmi_crash_forget_said(p);
   dmi_crash_follow(p);
+  return true;
 }
 
 /* False: those that have promised are no quorum; or faulty ones have told of a base that does not
@@ -300,10 +301,7 @@ static bool choose(struct dmi_pulse *p) {
   trim(p, &p->base);
   if (!dmi_crash_member(&p->base.at[p->base.num - 1], p->config.self)) return false;
   if (!dmi_crash_decides(p, &p->base, has_told, true)) return false;
-  if (!dmi_crash_candidate(&p->base.at[p->base.num - 1], p->config.self)) {
-    give_way(p);
-    return true;
-  }
+  if (!dmi_crash_candidate(&p->base.at[p->base.num - 1], p->config.self)) return give_way(p);
   p->again = accepted != NULL;
   if (accepted) dmi_crash_proposal_set(&p->proposal, accepted);
   if (!dmi_crash_take(p, &p->base, true)) return p->over;

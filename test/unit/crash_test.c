@@ -510,6 +510,41 @@ static void has_left(void **state) {
   done(pulse);
 }
 
+/* A member of bad faith tells of a view of a higher ballot without this one's vote, that can not be
+ * behind what this one has taken.  It is not taken, and the next attempt comes later: the thread
+ * does not wake at once again and again. */
+static void left_another_way(void **state) {
+  static const dmi_uid_t uid[] = {1, 2, 3, 4};
+  struct dmi_pulse *pulse = started(2, AFTER, uid, 4);
+  uint64_t ballot;
+  (void)state;
+  dmi_pulse_dead(pulse, BEGIN + 100, 1, &out);
+  until(pulse, BEGIN + 200);
+  ballot = sent(DMI_CTL_PREPARE, 3)->ballot.ballot;
+  for (dmi_uid_t from = 3; from <= 4; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+    struct dmi_pack body;
+    msg.promise.ballot = msg.promise.promised = ballot;
+    dmi_pack_init(&body);
+    dmi_pack_u8(&body, 0);
+    dmi_pack_u32(&body, 1);
+    pack_head(&body, 3, BALLOT(0, 3), false, 3, 3);
+    for (dmi_uid_t member = 2; member <= 4; member++) {
+      dmi_pack_u32(&body, member);
+      dmi_pack_u8(&body, member != 2);
+    }
+    dmi_pack_bytes(&body, NULL, 0);
+    dmi_pack_u8(&body, 0);
+    assert_true(says(pulse, BEGIN + 210, from, msg, &body));
+  }
+  for (int i = 0; i < 100 && dmi_pulse_wake(pulse) <= BEGIN + 600; i++)
+    dmi_pulse_tick(pulse, dmi_pulse_wake(pulse), &out);
+  assert_true(dmi_pulse_wake(pulse) > BEGIN + 600);
+  assert_int_equal(count(DMI_PULSE_VIEW), 0);
+  assert_int_equal(count(DMI_PULSE_END), 0);
+  done(pulse);
+}
+
 /* No correct process proposes a view behind one in which it has left. */
 static void proposes_and_has_left(void **state) {
   static const dmi_uid_t uid[] = {1, 2, 3, 4};
@@ -731,6 +766,7 @@ int main(void) {
       cmocka_unit_test(bad_acceptance),
       cmocka_unit_test(bad_proposal),
       cmocka_unit_test(has_left),
+      cmocka_unit_test(left_another_way),
       cmocka_unit_test(proposes_and_has_left),
       cmocka_unit_test(joined_before_a_death),
       cmocka_unit_test(stopped_leader),
