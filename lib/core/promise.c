@@ -133,8 +133,10 @@ void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_
   p->size_num = size_num;
   if (size_num) memcpy(p->sizes, sizes, size_num * sizeof(*sizes));
   qsort(p->sizes, size_num, sizeof(*sizes), larger_first);
-  for (uint64_t i = 0; i < p->num; i++)
-    p->peer[i].tried = false, p->peer[i].given = 0;
+  for (uint64_t i = 0; i < p->num; i++) {
+    p->peer[i].tried = false;
+    p->peer[i].given = 0;
+  }
   order(p);
 }
 
