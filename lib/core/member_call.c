@@ -111,13 +111,18 @@ void dmi_member_calls_again(struct dmi_member *m) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* Reads a mapping of the directory and checks that its home is a member: with `survive` it may have
- * gone since (has_lost_home). */
+/* A member, or with `survive` one that has gone since (has_lost_home): all members know who has
+ * joined before it can be a home. */
+static bool home_good(const struct dmi_member *m, dmi_uid_t home) {
+  return dmi_member_find(m, home) || (m->env.survive && home && home < m->next_uid);
+}
+
+/* Reads a mapping of the directory. */
 static bool read_mapping(const struct dmi_member *m, const struct dmi_member_call *call,
                          struct dmi_unpack *body, struct dmi_entry *mapping) {
   dmi_member_unpack_mapping(body, mapping);
   if (!dmi_unpack_done(body) || !dmi_member_mapping_good(mapping)) return false;
-  if (!m->env.survive && !dmi_member_find(m, mapping->home)) return false;
+  if (!home_good(m, mapping->home)) return false;
   return call->type != DMI_CTL_LOOKUP ||
          (call->addr >= mapping->base &&
           call->addr - mapping->base < mapping->page_size * mapping->page_num);
@@ -180,6 +185,7 @@ void dmi_member_calls_later(struct dmi_member *m) {
     struct dmi_pack body;
     if (!call->later) continue;
     call->later = false;
+    call->asked = m->view;
     dmi_pack_init(&body);
     dmi_pack_raw(&body, call->body.ptr, call->body.len);
     dmi_member_send(m, m->coordinator, DMI_CTL_LOOKUP, call->op, 0, &body);
@@ -234,8 +240,10 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       return false;
     }
     if (has_lost_home(m, act)) {
-      ask_later(&m->calls.at[i], act->mapping.base);
       m->out->num--;
+      /* The coordinator has answered behind this view, and so knows as much. */
+      if (!m->crash && m->calls.at[i].asked == m->view) return false;
+      ask_later(&m->calls.at[i], act->mapping.base);
       if (!m->crash) dmi_member_calls_later(m);
       return true;
     }

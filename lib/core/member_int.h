@@ -114,6 +114,7 @@ struct dmi_member_call {
   uint8_t type;          /* enum dmi_msg_type of the request */
   struct dmi_slice body; /* with `survive`: it may have to be asked again */
   bool later;            /* LOOKUP: to be asked again at RESUME, when each mapping has a home */
+  uint64_t asked;        /* ... number of the view in which it was asked again; 0: it was not */
   struct dmi_slice mmap; /* LOOKUP: the MMAP that it stands for, as that has been answered */
   dmi_uid_t about;       /* with `survive`: WELCOME, GOODBYE: the process with that id; 0: none */
   bool left;             /* ... it has left, by a view */
