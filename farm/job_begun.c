@@ -2,8 +2,10 @@
  * job_begun.c - which versions have begun: so that a name is never given out twice, and that what
  * the user has put beside them is never taken for one of them.
  *
- * .dmifarm/begun has a line for each, NAME.v; "<tab>NAME.v" takes it back.  It is written before
- * the directory is made.
+ * .dmifarm/begun has a line for each, NAME.v.  It is written before the directory is made, and only
+ * if there is nothing with its name: a line that is there already when dmifarm is killed, or the
+ * disk is full, must not claim what is the user's.  "<tab>NAME.v" takes a line back, when somebody
+ * has made such a file in between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,8 +92,9 @@ static char *write_line(struct farm_job *job, const char *mark, uint32_t task, u
 }
 
 char *farm_job_add_begun(struct farm_job *job, uint32_t task, uint32_t version) {
-  add(job, task, version);
-  return write_line(job, "", task, version);
+  char *why = write_line(job, "", task, version);
+  if (!why) add(job, task, version);
+  return why;
 }
 
 char *farm_job_drop_begun(struct farm_job *job, uint32_t task, uint32_t version) {

@@ -19,15 +19,29 @@
 #include "job.h"
 #include "job_int.h"
 
+/* The directory of a version could not be made: what has its name is not dmifarm's. */
+static void free_name(struct farm_job *job, uint32_t task, uint32_t version, char **why) {
+  char *failed = farm_job_drop_begun(job, task, version);
+  if (*why) {
+    free(failed);
+  } else {
+    *why = failed;
+  }
+}
+
 char *farm_job_begin(struct farm_job *job, uint32_t task, uint32_t version, const char *host,
                      bool *taken) {
   char *dir = farm_job_version(job, task, version), *name = farm_format("%s/hostname", dir);
-  char *line = farm_format("%s\n", host), *why = farm_job_add_begun(job, task, version);
-  *taken = false;
-  if (!why && mkdirat(job->dir, dir, 0777) != 0) {
+  char *line = farm_format("%s\n", host), *why = NULL;
+  *taken = farm_job_has(job, dir);
+  if (!*taken) why = farm_job_add_begun(job, task, version);
+  if (*taken || why) {
+    /* nothing was begun */
+  } else if (mkdirat(job->dir, dir, 0777) != 0) { /* or somebody has made it just now */
     *taken = errno == EEXIST;
-    why = *taken ? farm_job_drop_begun(job, task, version) : farm_job_error(job, dir);
-  } else if (!why) {
+    if (!*taken) why = farm_job_error(job, dir);
+    free_name(job, task, version, &why);
+  } else {
     why = farm_job_write(job, name, line, strlen(line));
   }
   free(dir);

@@ -22,6 +22,11 @@ check_PROGRAMS += test/unit/farm_table_test
 test_unit_farm_table_test_SOURCES = test/unit/farm_table_test.c
 test_unit_farm_table_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/farm_job_test
+test_unit_farm_job_test_SOURCES = test/unit/farm_job_test.c
+test_unit_farm_job_test_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+test_unit_farm_job_test_LDADD = farm/libfarm.a -lcmocka
+
 check_PROGRAMS += test/unit/farm_runner_test
 test_unit_farm_runner_test_SOURCES = test/unit/farm_runner_test.c
 test_unit_farm_runner_test_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
