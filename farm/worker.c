@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "alloc.h"
 #include "pack.h"
 #include "worker_int.h"
 
 #define PROGRAM "/proc/self/exe"
+#define PAUSE_NS 20000000 /* before what found no memory is tried again */
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
@@ -33,11 +35,18 @@ static bool report_now(struct farm_work *work, struct farm_report *report) {
          DMI_notify(FARM_NOTE(start->worker, work->number));
 }
 
+bool farm_try_again(void) {
+  const struct timespec pause = {.tv_nsec = PAUSE_NS};
+  return DMI_errno() == DMI_ENOMEM && nanosleep(&pause, NULL) == 0;
+}
+
 bool farm_report(struct farm_work *work, struct farm_report *report) {
   bool well;
-  pthread_mutex_lock(&work->lock);
-  well = report_now(work, report);
-  pthread_mutex_unlock(&work->lock);
+  do {
+    pthread_mutex_lock(&work->lock);
+    well = report_now(work, report);
+    pthread_mutex_unlock(&work->lock);
+  } while (!well && farm_try_again());
   return well;
 }
 
@@ -48,13 +57,12 @@ bool farm_report_end(struct farm_work *work, enum farm_how how, int status) {
   return farm_report(work, &ended);
 }
 
-/* The place cannot go on. */
-static void report_broken(struct farm_work *work, int error) {
+void farm_report_broken(struct farm_work *work, int error) {
   struct farm_report broken = {.turn = work->turn};
   pthread_mutex_lock(&work->lock);
   work->error = error ? error : EIO;
-  (void)report_now(work, &broken);
   pthread_mutex_unlock(&work->lock);
+  (void)farm_report(work, &broken);
 }
 
 /* ---- The runner ------------------------------------------------------------------------------ */
@@ -77,8 +85,8 @@ static void hear_runner(struct farm_work *work, struct farm_report *report) {
     report->type = FARM_REPORT_ENDED;
     report->turn = work->turn;
     work->asked = false;
-    (void)report_now(work, report);
     pthread_mutex_unlock(&work->lock);
+    (void)farm_report(work, report);
   }
 }
 
@@ -112,7 +120,7 @@ static void *follow_runner(void *arg) {
   struct farm_report *report = farm_alloc(sizeof(*report));
   bool goes_on = true;
   while (goes_on) {
-    bool ran = false;
+    bool ran = false, tells = false;
     hear_runner(work, report);
     pthread_mutex_lock(&work->lock);
     goes_on = !work->over;
@@ -121,11 +129,12 @@ static void *follow_runner(void *arg) {
       *report = (struct farm_report){.turn = work->turn, .type = FARM_REPORT_ENDED};
       report->told.how = FARM_NO_RUNNER;
       ran = work->asked;
-      if (ran || work->error) (void)report_now(work, report);
+      tells = ran || work->error;
       work->asked = false;
       goes_on = !work->error;
     }
     pthread_mutex_unlock(&work->lock);
+    if (tells) (void)farm_report(work, report);
     if (ran) farm_run_next(work->worker);
   }
   free(report);
@@ -149,7 +158,7 @@ static void *run_place(void *arg) {
   int error = work->number ? wait_for(&work->runner, NULL) : 0; /* the first one has begun */
   if (!error) error = pthread_create(&work->runner_thread, NULL, follow_runner, work);
   if (error) {
-    report_broken(work, error);
+    farm_report_broken(work, error);
   } else {
     follow_both(work);
   }
@@ -197,7 +206,7 @@ static void run_places(struct farm_worker *worker) {
     error = start_runner(worker, runners++);
   if (!error) error = unpack_bin(worker);
   if (!error) error = start_threads(worker, &threads);
-  if (error) report_broken(&worker->places[threads], error);
+  if (error) farm_report_broken(&worker->places[threads], error);
   for (int32_t i = 0; i < threads; i++)
     pthread_join(worker->places[i].order_thread, NULL);
   for (int32_t i = threads; i < runners; i++)
@@ -208,7 +217,8 @@ static void run_places(struct farm_worker *worker) {
 
 void farm_worker(int64_t addr) {
   struct farm_worker worker = {.lock = PTHREAD_MUTEX_INITIALIZER};
-  if (!DMI_read(addr, sizeof(worker.start), &worker.start, DMI_GET_READ, NULL)) return;
+  while (!DMI_read(addr, sizeof(worker.start), &worker.start, DMI_GET_READ, NULL))
+    if (!farm_try_again()) return;
   worker.idle = worker.start.at_once;
   worker.places = farm_alloc((size_t)worker.start.places * sizeof(*worker.places));
   run_places(&worker);

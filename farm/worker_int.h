@@ -50,8 +50,14 @@ void farm_follow_orders(struct farm_work *work);
 void farm_run_next(struct farm_worker *worker);
 
 /* ---- worker.c: reports, and the runner thread ---- */
-/* Writes a report, and tells the master.  False: it does not hear it any more. */
+/* Writes a report, and tells the master, also if there is no memory for it at first.  False: the
+ * master does not hear it any more. */
 bool farm_report(struct farm_work *work, struct farm_report *report);
 bool farm_report_end(struct farm_work *work, enum farm_how how, int status);
+/* The place cannot go on, because of this errno (0: unknown). */
+void farm_report_broken(struct farm_work *work, int error);
+/* The last call of DMI has failed.  True, after a while: for want of memory, which may be there by
+ * now. */
+bool farm_try_again(void);
 
 #endif

@@ -193,11 +193,12 @@ static bool on_start(struct farm_work *work) {
 static bool on_part(struct farm_work *work) {
   const struct farm_order *order = &work->order;
   char *bytes = farm_alloc((size_t)order->part_size);
-  bool well = DMI_read(part_addr(work), order->part_size, bytes, DMI_GET_READ, NULL);
-  bool stored = well && farm_write(work->file, bytes, order->part_size);
-  const int error = errno;
+  const bool came = DMI_read(part_addr(work), order->part_size, bytes, DMI_GET_READ, NULL);
+  const bool full = !came && DMI_errno() == DMI_ENOMEM;
+  const bool stored = came && farm_write(work->file, bytes, order->part_size);
+  const int error = full ? ENOMEM : errno;
   free(bytes);
-  if (!well) return false;
+  if (!came && !full) return false; /* the master is gone */
   if (stored) return fetch(work, order->file, order->offset + order->part_size);
   (void)close_file(work);
   return farm_report_end(work, FARM_NOT_STORED, error);
@@ -251,13 +252,21 @@ static bool stop(struct farm_work *work) {
   return true;
 }
 
-void farm_follow_orders(struct farm_work *work) {
+/* Waits for the next order.  False: there is none any more. */
+static bool watch(struct farm_work *work) {
   const int64_t size = sizeof(struct farm_order);
   const int64_t addr = work->worker->start.order_addr + work->number * size;
-  struct farm_order *order = &work->order;
+  while (!DMI_watch(addr, size, &work->order, &work->order, NULL))
+    if (!farm_try_again()) return false;
+  return true;
+}
+
+/* A place that ends unasked must not leave the master waiting: it is told, if it still hears it. */
+void farm_follow_orders(struct farm_work *work) {
+  const struct farm_order *order = &work->order;
   struct farm_report here = {.type = FARM_REPORT_FREE};
   bool well = farm_report(work, &here);
-  while (well && DMI_watch(addr, size, order, order, NULL) && order->type != FARM_ORDER_END) {
+  while (well && (well = watch(work)) && order->type != FARM_ORDER_END) {
     if (order->turn != work->turn) {
       well = on_turn(work);
     } else if (order->stop == work->turn) {
@@ -265,4 +274,5 @@ void farm_follow_orders(struct farm_work *work) {
     }
   }
   (void)wait_no_more(work);
+  if (!well) farm_report_broken(work, EIO);
 }
