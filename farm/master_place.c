@@ -260,10 +260,10 @@ static void hear_sent(struct farm_master *master, struct farm_member *member, in
 /* The task may have waited at its worker, and its end on the way: how long it ran is what counts.
  */
 static void note_time(struct farm_plan *plan, struct farm_place *place) {
-  const farm_ms_t ms = (farm_ms_t)place->told.ms;
-  if (place->begin + ms >= farm_now()) return;
-  place->begin_date += farm_now() - ms - place->begin;
-  place->begin = farm_now() - ms;
+  const farm_ms_t now = farm_now(), begin = now - (farm_ms_t)place->told.ms;
+  if (place->told.ms >= (uint64_t)(now - place->begin)) return;
+  place->begin_date += begin - place->begin;
+  place->begin = begin;
   farm_plan_begun(plan, place->run.task, place->run.version, place->begin);
 }
 
@@ -283,33 +283,61 @@ static void hear_ended(struct farm_master *master, struct farm_member *member, i
   }
 }
 
-void farm_place_hear(struct farm_master *master, struct farm_member *member, int32_t number) {
-  const bool known = member->state == FARM_MEMBER_HERE && number < member->start.places;
+/* It gets no more tasks. */
+static void end_broken(struct farm_master *master, struct farm_member *member, int32_t error) {
+  farm_progress_say(master->progress, "%s cannot run tasks: %s", member->host, strerror(error));
+  farm_member_end(master, member);
+}
+
+/* It answers the last order.  It may have been heard before, as a notice may come late: then the
+ * place is in another state. */
+static void hear_answer(struct farm_master *master, struct farm_member *member, int32_t number,
+                        const struct farm_report *report) {
   struct farm_place *place = &member->places[number];
-  struct farm_report *report = farm_alloc(sizeof(*report));
-  const int64_t addr = member->start.report_addr + number * (int64_t)sizeof(*report);
-  const bool here = known && DMI_read(addr, sizeof(*report), report, DMI_GET_READ, NULL);
-  if (here && report->type == FARM_REPORT_BROKEN) {
-    farm_progress_say(master->progress, "%s cannot run tasks: %s", member->host,
-                      strerror(report->told.status));
-    farm_member_end(master, member);
-  } else if (here && report->turn == place->order.turn) {
-    switch (report->type) {
-      case FARM_REPORT_FREE:
-        if (place->state == FARM_PLACE_NEW) place->state = FARM_PLACE_FREE;
-        break;
-      case FARM_REPORT_WANT:
-        hear_want(master, member, number, report);
-        break;
-      case FARM_REPORT_ENDED:
-        if (place->state == FARM_PLACE_RUNS) hear_ended(master, member, number, report);
-        break;
-      case FARM_REPORT_SENT:
-        hear_sent(master, member, number, report);
-        break;
-      default:
-        break;
-    }
+  const enum farm_place_state state = place->state;
+  switch (report->type) {
+    case FARM_REPORT_FREE:
+      if (state == FARM_PLACE_NEW) place->state = FARM_PLACE_FREE;
+      break;
+    case FARM_REPORT_WANT:
+      if (state == FARM_PLACE_RUNS) hear_want(master, member, number, report);
+      break;
+    case FARM_REPORT_ENDED:
+      if (state == FARM_PLACE_RUNS) hear_ended(master, member, number, report);
+      break;
+    case FARM_REPORT_SENT:
+      if (state == FARM_PLACE_SENDS) hear_sent(master, member, number, report);
+      break;
+    default:
+      break;
+  }
+}
+
+static void hear(struct farm_master *master, struct farm_member *member, int32_t number,
+                 const struct farm_report *report) {
+  const struct farm_place *place = &member->places[number];
+  const bool runs = place->state == FARM_PLACE_RUNS || place->state == FARM_PLACE_SENDS;
+  if (report->type == FARM_REPORT_BROKEN) {
+    end_broken(master, member, report->told.status);
+  } else if (report->turn != place->order.turn) {
+    /* it was answered */
+  } else if (runs && !farm_report_fits(report, &place->order, &place->told)) {
+    end_broken(master, member, EPROTO);
+  } else {
+    hear_answer(master, member, number, report);
+  }
+}
+
+void farm_place_hear(struct farm_master *master, struct farm_member *member, int32_t number) {
+  struct farm_report *report;
+  int64_t addr;
+  if (member->state != FARM_MEMBER_HERE || number >= member->start.places) return;
+  report = farm_alloc(sizeof(*report));
+  addr = member->start.report_addr + number * (int64_t)sizeof(*report);
+  if (DMI_read(addr, sizeof(*report), report, DMI_GET_READ, NULL)) {
+    hear(master, member, number, report);
+  } else {
+    check_memory(master);
   }
   free(report);
 }

@@ -77,6 +77,11 @@ struct farm_report {
   struct farm_told told; /* ENDED, BROKEN */
 };
 
+/* Whether a report may be the answer to `order`, the last one of its place; `told`: how its task
+ * has ended, if it has. */
+bool farm_report_fits(const struct farm_report *report, const struct farm_order *order,
+                      const struct farm_told *told);
+
 /* What a worker finds at the address with which it is started. */
 struct farm_start {
   int64_t order_addr, report_addr, part_addr; /* of place 0; the others follow, page by page */

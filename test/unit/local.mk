@@ -27,6 +27,10 @@ test_unit_farm_job_test_SOURCES = test/unit/farm_job_test.c
 test_unit_farm_job_test_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 test_unit_farm_job_test_LDADD = farm/libfarm.a -lcmocka
 
+check_PROGRAMS += test/unit/farm_share_test
+test_unit_farm_share_test_SOURCES = test/unit/farm_share_test.c
+test_unit_farm_share_test_LDADD = farm/libfarm.a -lcmocka
+
 check_PROGRAMS += test/unit/farm_runner_test
 test_unit_farm_runner_test_SOURCES = test/unit/farm_runner_test.c
 test_unit_farm_runner_test_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
