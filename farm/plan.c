@@ -38,6 +38,7 @@ struct farm_plan {
   struct task *tasks;
   uint32_t num, capacity;
   uint32_t first, last; /* the queue; NONE: empty */
+  uint32_t queued;      /* how many stand there */
   struct version *versions;
   uint64_t *workers; /* that are there */
   uint32_t worker_num, worker_capacity;
@@ -81,6 +82,7 @@ farm_ms_t farm_plan_median(const struct farm_plan *plan) {
 /* ---- The queue ------------------------------------------------------------------------------- */
 
 static void put_last(struct farm_plan *plan, uint32_t task) {
+  plan->queued++;
   plan->tasks[task].next = NONE;
   if (plan->last == NONE) {
     plan->first = task;
@@ -91,6 +93,7 @@ static void put_last(struct farm_plan *plan, uint32_t task) {
 }
 
 static void put_first(struct farm_plan *plan, uint32_t task) {
+  plan->queued++;
   plan->tasks[task].next = plan->first;
   plan->first = task;
   if (plan->last == NONE) plan->last = task;
@@ -98,6 +101,7 @@ static void put_first(struct farm_plan *plan, uint32_t task) {
 
 static void take_out(struct farm_plan *plan, uint32_t before, uint32_t task) {
   uint32_t next = plan->tasks[task].next;
+  plan->queued--;
   if (before == NONE) {
     plan->first = next;
   } else {
@@ -266,9 +270,8 @@ bool farm_plan_may_be_ahead(const struct farm_plan *plan) {
 
 bool farm_plan_take_ahead(struct farm_plan *plan, uint64_t worker, uint32_t enough, farm_ms_t now,
                           struct farm_run *run) {
-  const uint32_t left = plan->num - plan->finished - plan->failed - plan->running;
   const farm_ms_t median = farm_plan_median(plan);
-  if (!farm_plan_may_be_ahead(plan) || left <= enough) return false;
+  if (!farm_plan_may_be_ahead(plan) || plan->queued <= enough) return false;
   if (median == FARM_NEVER || median > FARM_SHORT_MS) return false;
   return take_queued(plan, worker, now, run);
 }

@@ -227,6 +227,28 @@ static void test_ahead(void **state) {
   farm_plan_free(plan);
 }
 
+/* A finished task, another version of which is being stopped, is not one of those that are left. */
+static void test_ahead_of_stopped(void **state) {
+  struct farm_plan *plan = plan_of(3, 2, 0);
+  struct farm_run run;
+  (void)state;
+  takes(plan, 1, 0, 0, 0);
+  takes(plan, 1, 0, 1, 0);
+  takes(plan, 1, 0, 2, 0);
+  ends(plan, 1, 0, FARM_END_DONE, 10, true, false);
+  ends(plan, 2, 0, FARM_END_RETURNED, 10, false, false);
+  takes(plan, 2, 100, 2, 1);
+  takes(plan, 2, 100, 0, 1);
+  ends(plan, 0, 1, FARM_END_DONE, 110, true, false);
+  assert_int_equal(farm_plan_counts(plan).running, 2); /* 0.a still, and 2.b */
+  assert_false(farm_plan_take_ahead(plan, 3, 0, 110, &run));
+  ends(plan, 2, 1, FARM_END_RETURNED, 110, false, false);
+  assert_false(farm_plan_take_ahead(plan, 3, 1, 110, &run)); /* one is left */
+  assert_true(farm_plan_take_ahead(plan, 3, 0, 110, &run));
+  assert_int_equal(run.task, 2);
+  farm_plan_free(plan);
+}
+
 /* ---- Any order of events --------------------------------------------------------------------- */
 
 #define TASKS 40
@@ -425,7 +447,8 @@ int main(void) {
       cmocka_unit_test(test_copies_even), cmocka_unit_test(test_retries),
       cmocka_unit_test(test_last_hope),   cmocka_unit_test(test_lost_workers),
       cmocka_unit_test(test_median),      cmocka_unit_test(test_slow_worker),
-      cmocka_unit_test(test_ahead),       cmocka_unit_test(test_any_order),
+      cmocka_unit_test(test_ahead),       cmocka_unit_test(test_ahead_of_stopped),
+      cmocka_unit_test(test_any_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
