@@ -67,13 +67,11 @@ static void read_line(struct farm_job *job, const char *line) {
 char *farm_job_open_begun(struct farm_job *job) {
   char *line = NULL, *why = farm_job_open_list(job, FARM_BEGUN, &job->begun);
   size_t room = 0;
-  ssize_t size;
   FILE *list;
   if (why) return why;
   if (!(list = farm_job_read_list(job->begun))) return farm_job_error(job, FARM_BEGUN);
-  while ((size = getline(&line, &room, list)) > 0) {
-    if (line[size - 1] != '\n') continue; /* cut off, as a full disk may leave it */
-    line[size - 1] = '\0';
+  while (getline(&line, &room, list) > 0) {
+    line[strcspn(line, "\n")] = '\0';
     read_line(job, line);
   }
   free(line);

@@ -38,7 +38,7 @@ char *farm_job_drop_begun(struct farm_job *job, uint32_t task, uint32_t version)
 bool farm_job_has_begun(struct farm_job *job, uint32_t task, uint32_t version);
 
 /* ---- job_log.c: lists to which lines are appended ---- */
-/* Opens one; a line that was cut off must not swallow the next one.  NULL, or a message. */
+/* Opens one; a last line that was cut off is removed.  NULL, or a message. */
 char *farm_job_open_list(struct farm_job *job, const char *name, int *list);
 /* To read it from its beginning; NULL: `errno`. */
 FILE *farm_job_read_list(int list);

@@ -38,14 +38,25 @@ char *farm_job_unescape(const char *text) {
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
+/* Where the last whole line ends; -1: errno. */
+static off_t end_of_lines(int list) {
+  off_t size = lseek(list, 0, SEEK_END);
+  char last = 0;
+  for (; size > 0; size--) {
+    if (pread(list, &last, 1, size - 1) != 1) return -1;
+    if (last == '\n') break;
+  }
+  return size;
+}
+
+/* A line that was cut off, by a full disk or a crash, goes: it may look like another one. */
 char *farm_job_open_list(struct farm_job *job, const char *name, int *list) {
-  char last = '\n';
   off_t size;
   *list = openat(job->dir, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (*list < 0) return farm_job_error(job, name);
-  size = lseek(*list, 0, SEEK_END);
-  if (size > 0 && pread(*list, &last, 1, size - 1) != 1) return farm_job_error(job, name);
-  if (last != '\n' && write(*list, "\n", 1) != 1) return farm_job_error(job, name);
+  size = end_of_lines(*list);
+  if (size < 0 || (size < lseek(*list, 0, SEEK_END) && ftruncate(*list, size) != 0))
+    return farm_job_error(job, name);
   return NULL;
 }
 
@@ -59,11 +70,10 @@ FILE *farm_job_read_list(int list) {
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
-/* False: it is cut off, as a full disk or a crash may leave it. */
+/* False: it is none of dmifarm's. */
 static bool parse_line(char *text, struct farm_job_line *line) {
-  char *field[5], *at = text, *end = strchr(text, '\n');
-  if (!end) return false;
-  *end = '\0';
+  char *field[5], *at = text;
+  text[strcspn(text, "\n")] = '\0';
   for (int i = 0; i < 5; i++)
     if (!(field[i] = strsep(&at, "\t"))) return false;
   line->dir = field[0];

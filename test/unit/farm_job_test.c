@@ -125,10 +125,40 @@ static void test_full(void **state) {
   farm_job_close(&job);
 }
 
+/* ---- Lists that were cut off ----------------------------------------------------------------- */
+
+static void count_line(struct farm_job_line *line, void *arg) {
+  assert_string_equal(line->status, "done");
+  ++*(int *)arg;
+}
+
+/* "one.bc" was on its way to the disk: "one.b" is not one that has begun. */
+static void test_cut_off(void **state) {
+  struct farm_job job;
+  int lines = 0;
+  (void)state;
+  write_file(FARM_BEGUN, "two.a\none.b");
+  write_file(FARM_LOG, "two.a\thost\t1\t2\tdone\none.a\thost\t1\t2\tsig");
+  open_job(&job);
+  holds(FARM_BEGUN, "two.a\n");
+  assert_true(farm_job_has_begun(&job, 1, 0));
+  assert_false(farm_job_has_begun(&job, 0, 1));
+  assert_null(farm_job_log(&job, count_line, &lines));
+  assert_int_equal(lines, 1);
+  assert_null(farm_job_add_begun(&job, 1, 1));
+  holds(FARM_BEGUN, "two.a\ntwo.b\n");
+  farm_job_close(&job);
+  write_file(FARM_BEGUN, "one.b");
+  open_job(&job);
+  holds(FARM_BEGUN, "");
+  farm_job_close(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_taken, make_job, remove_job),
       cmocka_unit_test_setup_teardown(test_full, make_job, remove_job),
+      cmocka_unit_test_setup_teardown(test_cut_off, make_job, remove_job),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
