@@ -78,7 +78,8 @@ void farm_runner_lost(struct farm_runner *runner);
 /* argv: program, FARM_RUNNER_ARG, BASE or nothing, the number of the place. */
 int farm_runner_main(int argc, char **argv);
 
-/* Removes a directory with all that is in it. */
+/* Removes a directory with all that is in it; not what is in another file system that somebody has
+ * mounted there: that is not the task's. */
 void farm_remove(const char *path);
 
 #endif

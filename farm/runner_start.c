@@ -32,10 +32,11 @@ static int open_one(const char *path, const struct stat *status, int type, struc
 }
 
 void farm_remove(const char *path) {
+  const int here = FTW_PHYS | FTW_MOUNT;
   if (remove(path) == 0 || errno == ENOENT) return;
-  if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 && access(path, F_OK) != 0) return;
-  (void)nftw(path, open_one, 16, FTW_PHYS);
-  (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  if (nftw(path, remove_one, 16, FTW_DEPTH | here) == 0 && access(path, F_OK) != 0) return;
+  (void)nftw(path, open_one, 16, here);
+  (void)nftw(path, remove_one, 16, FTW_DEPTH | here);
 }
 
 /* Everything else is closed there: nobody but this runner has its socket. */

@@ -203,6 +203,20 @@ SKIP: {
   $farm->nothing_left('full disks');
 }
 
+# A task that mounts something in its directory: what is in there stays.
+SKIP: {
+  skip 'no file system can be mounted', 3 unless $mounts;
+  my ($mine, $tmp) = map { $t->dir . "/$_" } qw(mine tmp_of_mount);
+  make_path($mine, $tmp);
+  my $job = $farm->job(mounts => "mkdir m && mount -t tmpfs small m && echo mine > m/file && echo mounted\n",
+    other => "echo other\n");
+  my $script = "TMPDIR=$tmp '" . $farm->program . "' run $job -n 1 -- -l 0 && cat $tmp/*/*/cwd/m/file";
+  my $inside = $t->spawn(['unshare', '-rm', 'sh', '-c', $script], name => 'mounts');
+  $inside->wait_exit(0);
+  is(content("$job/mounts.a/result"), "mounted\n", 'a task mounts something');
+  like($inside->out, qr/^mine$/m, 'and what is there is not removed with its directory');
+}
+
 # ---- A result that is larger than memory (soak) ------------------------------------------------
 
 if ($soak) {
