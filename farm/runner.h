@@ -73,8 +73,9 @@ char *farm_runner_ready(const struct farm_runner *runner);
 /* Ends its task, removes its directory, and waits for its end.  The last one of a worker removes
  * BASE, too. */
 void farm_runner_end(struct farm_runner *runner);
-/* It was killed: ends what it has run, as far as that can be known by its environment. */
-void farm_runner_lost(struct farm_runner *runner);
+/* It was killed, and farm_runner_end is to follow: ends what it has run, as far as that can be
+ * known by its environment.  Waits for these processes, however long they take to end. */
+void farm_runner_lost(const struct farm_runner *runner);
 /* argv: program, FARM_RUNNER_ARG, BASE or nothing, the number of the place. */
 int farm_runner_main(int argc, char **argv);
 

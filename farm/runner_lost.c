@@ -41,7 +41,7 @@ static bool end_process(long pid, const char *tag) {
   return ends;
 }
 
-void farm_runner_lost(struct farm_runner *runner) {
+void farm_runner_lost(const struct farm_runner *runner) {
   char *tag = farm_format("%s=%ld", FARM_RUN_TAG, (long)runner->pid);
   bool any = true;
   while (any) { /* meanwhile they may start others */
@@ -54,5 +54,4 @@ void farm_runner_lost(struct farm_runner *runner) {
     if (all) closedir(all);
   }
   free(tag);
-  farm_runner_end(runner);
 }

@@ -102,17 +102,27 @@ static int wait_for(const struct farm_runner *runner, char **base) {
   return error;
 }
 
-/* It was killed, and is started again.  With the lock. */
+/* It was killed, all that it has run has ended, and it is started again.  With the lock. */
 static void replace_runner(struct farm_work *work) {
   struct farm_runner *runner = &work->runner;
   const struct farm_worker *worker = work->worker;
-  farm_runner_lost(runner);
+  farm_runner_end(runner);
   work->unclean = true;
   if (!farm_runner_start(runner, PROGRAM, worker->base, work->number)) {
     work->error = errno;
   } else {
     work->error = wait_for(runner, NULL);
   }
+}
+
+/* The runner has ended.  Not with the lock: an order for this place would wait for it, and hold up
+ * all others of the worker. */
+static void end_lost(struct farm_work *work) {
+  bool over;
+  pthread_mutex_lock(&work->lock);
+  over = work->over;
+  pthread_mutex_unlock(&work->lock);
+  if (!over) farm_runner_lost(&work->runner);
 }
 
 static void *follow_runner(void *arg) {
@@ -122,6 +132,7 @@ static void *follow_runner(void *arg) {
   while (goes_on) {
     bool ran = false, tells = false;
     hear_runner(work, report);
+    end_lost(work);
     pthread_mutex_lock(&work->lock);
     goes_on = !work->over;
     if (goes_on) {

@@ -304,6 +304,7 @@ static void test_runner_killed(void **state) {
   away = read_pid(0, "away");
   kill(runners[0].pid, SIGKILL);
   farm_runner_lost(&runners[0]);
+  farm_runner_end(&runners[0]);
   wait_gone(pid); /* it ends with the runner */
   assert_int_not_equal(kill(away, 0), 0);
   start_runner(0);
