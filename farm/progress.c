@@ -14,12 +14,15 @@
 
 #define TERMINAL_MS 200
 #define LOG_MS 10000
+#define ALONE_MS 2000 /* without a worker: what the library prints about this process comes first \
+                       */
 
 struct farm_progress {
   bool terminal;
   uint32_t before;
   farm_ms_t begin, next;
   bool shown; /* the line is on the terminal */
+  bool met;   /* there was a worker */
 };
 
 struct farm_progress *farm_progress_new(uint32_t before) {
@@ -68,8 +71,11 @@ static void print_line(const struct farm_progress *progress, const struct farm_c
   const double seconds = (double)(farm_now() - progress->begin) / 1000;
   const uint32_t now = counts->finished - progress->before;
   const uint32_t left = counts->tasks - counts->finished - counts->failed;
+  const uint32_t given =
+      counts->running < places ? counts->running : places; /* others wait there */
+  const uint32_t running = given < left ? given : left;
   fprintf(stderr, "dmifarm: %u of %u done, %u running, %u left", counts->finished, counts->tasks,
-          counts->running, left - (counts->running < left ? counts->running : left));
+          running, left - running);
   if (counts->failed) fprintf(stderr, ", %u failed", counts->failed);
   fprintf(stderr, "; %u worker%s with %u place%s", workers, workers == 1 ? "" : "s", places,
           places == 1 ? "" : "s");
@@ -82,7 +88,9 @@ static void print_line(const struct farm_progress *progress, const struct farm_c
 
 farm_ms_t farm_progress_show(struct farm_progress *progress, const struct farm_counts *counts,
                              uint32_t workers, uint32_t places) {
-  const farm_ms_t now = farm_now();
+  const farm_ms_t now = farm_now(), alone = progress->begin + ALONE_MS;
+  if (workers) progress->met = true;
+  if (!progress->met && now < alone && progress->next < alone) return alone;
   if (now < progress->next) return progress->next;
   clear(progress);
   print_line(progress, counts, workers, places);
