@@ -271,8 +271,10 @@ char *farm_job_open(struct farm_job *job, const char *path) {
 }
 
 void farm_job_close(struct farm_job *job) {
-  for (uint32_t i = 0; i < job->num; i++)
+  for (uint32_t i = 0; i < job->num; i++) {
     free(job->tasks[i].name);
+    free(job->tasks[i].why);
+  }
   free(job->tasks);
   free(job->begins);
   free(job->path);

@@ -32,6 +32,8 @@ struct farm_job_task {
   uint32_t version; /* finished: this one counts */
   bool has_data;
   bool failed; /* given up in this run of dmifarm */
+  char *why;   /* how a version has failed in this run, the last one that did; owned */
+  uint32_t why_version;
 };
 
 /* A version of a task. */

@@ -124,12 +124,24 @@ static void run(struct farm_master *master) {
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+/* "bad: exit status 3 (JOB/failed/bad.c)", for each. */
 static void list_failed(const struct farm_master *master) {
+  bool any = false;
   for (uint32_t i = 0; i < master->job.num; i++) {
     const struct farm_job_task *task = &master->job.tasks[i];
-    if (task->failed && !task->finished)
-      fprintf(stderr, "  failed: %s   (%s/failed)\n", task->name, master->options->job);
+    char *dir;
+    if (!task->failed || task->finished) continue;
+    dir = farm_job_version(&master->job, i, task->why_version);
+    fprintf(stderr, "  %s: %s (%s/failed/%s)\n", task->name, task->why ? task->why : "failed",
+            master->options->job, dir);
+    free(dir);
+    any = true;
   }
+  if (any && !master->stopped)
+    fprintf(stderr,
+            "dmifarm: when they are mended, call dmifarm run %s again: it tries those that failed "
+            "anew; `finish` is not run before all tasks are done\n",
+            master->options->job);
 }
 
 /* All results are on the disk, or the job cannot go on. */

@@ -1,6 +1,7 @@
 /*
  * master_end.c - how versions of tasks end, for the plan and for the job's directory.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ char *farm_told_text(const struct farm_told *told) {
     case FARM_STOPPED:
       return farm_strdup("stopped");
     case FARM_NOT_RUN:
-      return farm_format("not started: %s", strerror(told->status));
+      return farm_format("not started: %s%s", strerror(told->status),
+                         told->status == ENOENT ? " (the program of its #! line?)" : "");
     case FARM_NOT_STORED:
       return farm_format("its worker's disk: %s", strerror(told->status));
     case FARM_NO_RUNNER:
@@ -63,6 +65,15 @@ static void say_failed(struct farm_master *master, const struct farm_member *mem
   free(name);
 }
 
+/* For the list at the end. */
+static void keep_reason(struct farm_master *master, const struct farm_place *place,
+                        const char *status) {
+  struct farm_job_task *task = &master->job.tasks[place->run.task];
+  free(task->why);
+  task->why = farm_strdup(status);
+  task->why_version = place->run.version;
+}
+
 /* A version that was lost, and with it the last hope: `failed` is to tell of it, too. */
 void farm_place_give_up(struct farm_master *master, struct farm_member *member,
                         struct farm_place *place) {
@@ -70,6 +81,7 @@ void farm_place_give_up(struct farm_master *master, struct farm_member *member,
   end.type = FARM_JOB_FAILED;
   end.status = farm_format("lost, with %" PRIu32 " workers by now", FARM_LOST_MOST);
   say_failed(master, member, place, end.status, true);
+  keep_reason(master, place, end.status);
   master->job.tasks[place->run.task].failed = true;
   farm_store_add(master->store, &end);
 }
@@ -117,6 +129,7 @@ void farm_place_ended(struct farm_master *master, struct farm_member *member, in
   } else if (!stopped && !late) {
     end.type = FARM_JOB_FAILED;
     say_failed(master, member, place, end.status, verdict.given_up);
+    keep_reason(master, place, end.status);
     if (verdict.given_up) master->job.tasks[place->run.task].failed = true;
   }
   if (end.type != FARM_JOB_NOTHING) add_output(&end, told);

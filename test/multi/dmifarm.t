@@ -65,7 +65,9 @@ my $farm = DMIFarm->new($t);
     good => "echo good\n",
     bad => "echo some; echo why >&2; exit 3\n",
     shot => "kill -KILL \$\$\n",
-    endless => "sleep 100000 & wait\n");
+    endless => "sleep 100000 & wait\n",
+    unstarted => "#!/nowhere/at/all\n");
+  chmod 0755, "$job/tasks/unstarted";
   write_file("$job/finish", "echo never\n");
   my $master = $farm->run($job, opts => ['--retries', 1, '--timeout', 1]);
   $master->wait_exit(1);
@@ -73,19 +75,24 @@ my $farm = DMIFarm->new($t);
   my %results = $farm->results($job);
   is_deeply([map { $results{"$_.a"}[3] } qw(good bad shot endless)],
     ['done', 'exit status 3', 'signal 9 (Killed)', 'time limit'], 'how they ended');
-  is_deeply([sort grep { /\.[b-z]\z/ } keys %results], [qw(bad.b endless.b shot.b)], 'each was tried twice');
+  is_deeply([sort grep { /\.[b-z]\z/ } keys %results], [qw(bad.b endless.b shot.b unstarted.b)], 'each was tried twice');
   is(content("$job/failed/bad.b/stdout"), "some\n", 'what it printed');
   is(content("$job/failed/bad.b/stderr"), "why\n", 'also to stderr');
   is(content("$job/failed/bad.b/status"), "exit status 3\n", 'how it ended');
-  like($master->err, qr/^  failed: $_ /m, "the table tells of $_") for qw(bad shot endless);
+  like($master->err, qr{^  bad: exit status 3 \(\Q$job\E/failed/bad\.b\)$}m, 'the table says why, and where');
+  like($master->err, qr{^  shot: signal 9 \(Killed\) \(\Q$job\E/failed/shot\.b\)$}m, 'a signal');
+  like($master->err, qr{^  endless: time limit \(\Q$job\E/failed/endless\.b\)$}m, 'the time limit');
+  like($master->err, qr/^  unstarted: not started: No such file or directory \(the program of its #! line\?\)/m,
+    'a program that is not there');
+  like($master->err, qr/^dmifarm: when they are mended, call dmifarm run \S+ again/m, 'and how to go on');
   ok(!-e "$job/done", 'the job is not done');
   write_file("$job/good.txt", 'mine');
   make_path("$job/bad.old/mine");
   unlike($master->out, qr/never/, 'finish does not run');
 
-  write_file("$job/tasks/$_", "echo $_\n") for qw(bad shot endless);
+  write_file("$job/tasks/$_", "echo $_\n") for qw(bad shot endless unstarted);
   $farm->run($job, name => 'again')->wait_exit(0);
-  is_deeply([$farm->versions($job)], [qw(bad.c endless.c good.a shot.c)], 'mended, they are done, under new letters');
+  is_deeply([$farm->versions($job)], [qw(bad.c endless.c good.a shot.c unstarted.c)], 'mended, they are done, under new letters');
   ok(-e "$job/done" && !-e "$job/failed", 'and the job is');
   ok(-e "$job/good.txt" && -e "$job/bad.old/mine", "files of the user's with such names are still there");
 }
@@ -201,6 +208,7 @@ sub refused {
   like($process->err, qr/^dmifarm: [^\n]*$why/m, "refused: @args");
 }
 refused('which job', 'run');
+refused('frob: unknown command', 'frob');
 refused('No such file', 'run', $t->dir . '/none');
 refused('not a job: it has no directory `tasks`', 'run', $t->dir);
 refused('-n x: a whole number', 'run', $t->dir, '-nx');

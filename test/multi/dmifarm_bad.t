@@ -55,7 +55,7 @@ sub has_ended {
   my $job = $farm->job(killer => "kill -KILL \$PPID; sleep 100000\n", other => "echo other\n");
   my $master = $farm->run($job, opts => [-n => 1]);
   $master->wait_exit(1);
-  $master->expect_err(qr/^  failed: killer /m);
+  $master->expect_err(qr{^  killer: lost with its runner \(\S+/failed/killer\.j\)$}m);
   is(content("$job/failed/killer.j/status"), "lost with its runner\n", 'given up after ten times');
   ok(-e "$job/other.a/done", 'the other one is done');
   $farm->nothing_left('a task that kills its runner');
