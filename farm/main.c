@@ -94,6 +94,7 @@ int main(int argc, char **argv) {
   if (strcmp(command, "run") == 0)
     return farm_is_master() ? start_program(argc, argv) : run_command(argc, argv);
   if (farm_launched()) return start_program(argc, argv);
+  if (*command) fprintf(stderr, "dmifarm: %s: unknown command\n", command);
   fputs(usage, stderr);
   return 2;
 }
