@@ -238,6 +238,14 @@ refused('3 tasks cannot share 2 numbers', 'make', $t->dir . '/m', '--split', '{b
   $glued->expect_err(qr/; \d+\.\d{3} s$/m);
 }
 
+# Launchers work without being installed, without a PATH.
+{
+  local $ENV{PATH} = '/usr/bin:/bin';
+  my $beside = $t->spawn([$t->build . '/bin/dmirun', 'dmifarm', '-v'], name => 'beside');
+  $beside->wait_exit(0);
+  like($beside->out, qr/^dmifarm \(DMI\) /, 'dmirun finds dmifarm beside itself');
+}
+
 # ---- dmifarm make ------------------------------------------------------------------------------
 
 {
