@@ -1,19 +1,14 @@
 /*
  * job_tidy.c - the end of a job: directories that are not needed go, the table and the picture
- * appear, `finish` runs.
+ * appear.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "alloc.h"
-#include "environment.h"
 #include "job.h"
 #include "job_int.h"
 #include "timeline.h"
