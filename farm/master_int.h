@@ -108,7 +108,7 @@ void farm_place_drop(struct farm_master *master, struct farm_member *member, int
 /* Versions that need not go on are told so. */
 void farm_stop_versions(struct farm_master *master, const struct farm_verdict *verdict);
 /* Writes place->order, with a new number. */
-void farm_place_order(struct farm_member *member, int32_t number);
+void farm_place_order(struct farm_master *master, struct farm_member *member, int32_t number);
 
 /* ---- master_end.c: how versions end ---- */
 /* The version that a place runs has ended, all that it printed is here; the place becomes free. */

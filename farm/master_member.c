@@ -138,10 +138,10 @@ static void drop_all(struct farm_master *master, struct farm_member *member, enu
 }
 
 /* Its thread has not ended, so its places are told to end. */
-static void end_places(struct farm_member *member) {
+static void end_places(struct farm_master *master, struct farm_member *member) {
   for (int32_t i = 0; i < member->start.places; i++) {
     member->places[i].order.type = FARM_ORDER_END;
-    farm_place_order(member, i);
+    farm_place_order(master, member, i);
   }
 }
 
@@ -154,7 +154,7 @@ static void begin_going(struct farm_member *member) {
 void farm_member_end(struct farm_master *master, struct farm_member *member) {
   member->ends = true;
   if (member->state != FARM_MEMBER_HERE) return; /* when its chore is done */
-  end_places(member);
+  end_places(master, member);
   drop_all(master, member, FARM_END_RETURNED, "returned");
   begin_going(member);
 }

@@ -15,28 +15,37 @@
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
+/* A call has failed.  If a process was lost, or ends, a notice says so. */
+static void check_memory(struct farm_master *master) {
+  if (DMI_errno() == DMI_ENOMEM)
+    farm_master_fail(master, farm_format("%s; give the processes more of it (dmirun -s)",
+                                         DMI_strerror(DMI_ENOMEM)));
+}
+
 /* The page is here (share.h). */
-void farm_place_order(struct farm_member *member, int32_t number) {
+void farm_place_order(struct farm_master *master, struct farm_member *member, int32_t number) {
   struct farm_place *place = &member->places[number];
   const int64_t addr = member->start.order_addr + number * (int64_t)sizeof(place->order);
   place->order.number++;
-  (void)DMI_write(addr, sizeof(place->order), &place->order, DMI_PUT_WRITE, NULL);
+  if (!DMI_write(addr, sizeof(place->order), &place->order, DMI_PUT_WRITE, NULL))
+    check_memory(master);
 }
 
-static void order_turn(struct farm_member *member, int32_t number, enum farm_order_type type) {
+static void order_turn(struct farm_master *master, struct farm_member *member, int32_t number,
+                       enum farm_order_type type) {
   struct farm_place *place = &member->places[number];
   place->order.type = type;
   place->order.turn++;
   place->order.stop = place->bad ? place->order.turn : 0;
-  farm_place_order(member, number);
+  farm_place_order(master, member, number);
 }
 
 /* The version need not go on. */
-static void stop(struct farm_member *member, int32_t number) {
+static void stop(struct farm_master *master, struct farm_member *member, int32_t number) {
   struct farm_place *place = &member->places[number];
   if (place->state != FARM_PLACE_RUNS) return; /* it has ended */
   place->order.stop = place->order.turn;
-  farm_place_order(member, number);
+  farm_place_order(master, member, number);
 }
 
 void farm_stop_versions(struct farm_master *master, const struct farm_verdict *verdict) {
@@ -45,7 +54,8 @@ void farm_stop_versions(struct farm_master *master, const struct farm_verdict *v
     struct farm_member *member = farm_member_of(master, (int64_t)run->worker);
     for (int32_t number = 0; member && number < member->start.places; number++) {
       const struct farm_place *place = &member->places[number];
-      if (place->run.task == run->task && place->run.version == run->version) stop(member, number);
+      if (place->run.task == run->task && place->run.version == run->version)
+        stop(master, member, number);
     }
   }
 }
@@ -125,7 +135,7 @@ static void start(struct farm_master *master, struct farm_member *member, int32_
     place->told = (struct farm_told){.how = FARM_NOT_RUN};
     farm_place_ended(master, member, number);
   } else {
-    order_turn(member, number, FARM_ORDER_START);
+    order_turn(master, member, number, FARM_ORDER_START);
   }
 }
 
@@ -174,13 +184,6 @@ farm_ms_t farm_place_assign(struct farm_master *master) {
   return next;
 }
 
-/* A call has failed.  If a process was lost, or ends, a notice says so. */
-static void check_memory(struct farm_master *master) {
-  if (DMI_errno() == DMI_ENOMEM)
-    farm_master_fail(master, farm_format("%s; give the processes more of it (dmirun -s)",
-                                         DMI_strerror(DMI_ENOMEM)));
-}
-
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 static void hear_want(struct farm_master *master, struct farm_member *member, int32_t number,
@@ -200,7 +203,7 @@ static void hear_want(struct farm_master *master, struct farm_member *member, in
   if (place->bad) order->part_size = 0;
   if (DMI_write(member->start.part_addr + number * FARM_PART, order->part_size, bytes,
                 DMI_PUT_WRITE, NULL)) {
-    order_turn(member, number, FARM_ORDER_PART);
+    order_turn(master, member, number, FARM_ORDER_PART);
   } else {
     check_memory(master);
   }
@@ -227,7 +230,7 @@ static void send_next(struct farm_master *master, struct farm_member *member, in
       return;
     }
     order->file = place->file;
-    order_turn(member, number, FARM_ORDER_SEND);
+    order_turn(master, member, number, FARM_ORDER_SEND);
     return;
   }
   farm_place_ended(master, member, number);
