@@ -38,7 +38,7 @@ extern "C" {
  */
 int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job);
 
-#define DMI_FARM_JOIN 1     /* DMI_farm_event_t.kind: a process was welcomed */
+#define DMI_FARM_JOIN 1     /* a process was welcomed */
 #define DMI_FARM_LEAVE 2    /* a process that has asked to leave does no tasks any more */
 #define DMI_FARM_LOSS 3     /* a process was lost (dmirun --survive) */
 #define DMI_FARM_IDLE 4     /* no process is left: the farm waits for one to join */

@@ -13,7 +13,7 @@ sub new {
   my ($class) = @_;
   return bless {
     groups => [],       # pages: { functions, comment, section, header }
-    types => {},        # name => { name, text, comment, open }
+    types => {},        # name => { name, text, comment, open }: without what is private; open: something is left
     constants => [],    # { name, value, text, section }
     sections => [],     # { title, chapter, text }
     intro => '',        # the comment at the top of the first header
@@ -154,7 +154,7 @@ sub _section {
 sub _constant {
   my ($self, $piece, $section) = @_;
   my ($name, $value, $note) = $piece =~
-    m{^\#\s*define\s+(DMI_[A-Z_]+)\s+(\S.*?)\s*(/\*.*\*/)?$}s or return;
+    m{^\#\s*define\s+(DMI_[A-Z0-9_]+)\s+(\S.*?)\s*(/\*.*\*/)?$}s or return;
   push @{ $self->{constants} },
     { name => $name, value => $value, section => $section,
       text => defined $note ? join(' ', split ' ', plain_comment($note)) : '' };
@@ -163,9 +163,10 @@ sub _constant {
 sub _type {
   my ($self, $piece, $comment) = @_;
   my ($name) = $piece =~ /^[^{}]*?(?:\{.*\}\s*|\b)(\w+)\s*;/s or return;
+  my $private = $piece =~ s/^[^;\n]*\bdmi_private\b[^\n]*\n//mg;
   $self->{types}{$name} =
     { name => $name, text => $piece, comment => $comment // '',
-      open => $piece !~ /\bdmi_private\b/ ? 1 : 0 };
+      open => !$private || $piece =~ /\{.*;.*\}/s ? 1 : 0 };
 }
 
 sub _prototype {

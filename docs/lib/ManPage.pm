@@ -164,10 +164,27 @@ sub _types {
       my ($name) = $arg =~ /\b(DMI_\w+_t)\b/ or next;
       my $type = $self->{api}->types->{$name} or next;
       next if $name eq 'DMI_local_status_t' && !_about_status($function);
-      push @types, $type unless $seen{$name}++;
+      # Those of its fields stand before it.
+      push @types, grep { $_ && !$seen{ $_->{name} }++ }
+        (map { $self->{api}->types->{$_} } $type->{text} =~ /\b(DMI_\w+_t)\b/g), $type;
     }
   }
   return @types;
+}
+
+# The constants that a type, or a field of it, may be: its comment says "FIRST ... LAST".
+sub _values {
+  my ($self, $type) = @_;
+  my @constants = $self->{api}->constants;
+  my @values;
+  while ($type->{text} =~ /\b(DMI_[A-Z0-9_]+) \.\.\. (DMI_[A-Z0-9_]+)\b/g) {
+    my ($first, $last) = ($1, $2);
+    my @from = grep { $constants[$_]{name} eq $first } 0 .. $#constants;
+    my @to = grep { $constants[$_]{name} eq $last } 0 .. $#constants;
+    if (@from && @to) { push @values, @constants[$from[0] .. $to[0]] }
+    else { $self->_problem("$type->{name}: no such constants: $first ... $last") }
+  }
+  return @values;
 }
 
 sub _about_status { return ($_[0]{args}[0] // '') =~ /^DMI_local_status_t/ }
@@ -208,8 +225,8 @@ sub _return_value {
   return '' if _callback($group) || !@tell;
   return "B<DMI_TRUE>, or B<DMI_FALSE> when the call failed; B<DMI_errno>(3) of the same thread "
     . 'then says why. A call that failed changed nothing, unless stated above.'
-    . (_asynchronous($group) ? ' For an asynchronous call this is about its arguments; the rest is '
-      . 'what B<DMI_wait>(3) or B<DMI_check>(3) returns.' : '');
+    . (_asynchronous($group) ? ' For an asynchronous call this is about its arguments; the rest '
+      . 'is stored by B<DMI_wait>(3) or B<DMI_check>(3) in *I<ret_ptr>.' : '');
 }
 
 # When each error comes, as the "Errors:" of a comment, of its section, and of functions whose errors
@@ -316,6 +333,12 @@ sub function_page {
   push @pod, $self->_body(_without_errors($section_text), $group) if $section_text =~ /\S/;
   for my $type (grep { $_->{comment} =~ /\S/ } @types) {
     push @pod, "B<$type->{name}>: " . $self->_body($type->{comment}, $group);
+  }
+  for my $type (@types) {
+    my @values = $self->_values($type) or next;
+    push @pod, "=head2 Values of B<$type->{name}>", '=over 4', (map { ("=item B<$_->{name}>",
+      $_->{text} =~ /^(\w+_t|float|double)?$/ ? ($_->{text}) x !!$_->{text}
+        : ucfirst($self->_inline($_->{text}, $group)) . '.') } @values), '=back';
   }
   push @pod, 'With I<status> not B<NULL> the call is asynchronous: it returns at once, and '
     . '*I<status> must stay alive until B<DMI_wait>(3) or B<DMI_check>(3) has said that the '

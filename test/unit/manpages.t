@@ -82,6 +82,15 @@ cmp_ok($pages, '>', 20, "$pages pages were looked into");
 is_deeply([sort keys %{ $bad{$_} // {} }], [], "every page: $_ is as it should be")
   for qw(alias NAME SYNOPSIS DESCRIPTION include), 'SEE ALSO';
 
+# Types are shown without what is private, and with the constants that they may be.
+my $farm = section($page{'man3/DMI_farm_run.3'}, 'SYNOPSIS');
+is_deeply([grep { $farm !~ /\b$_\b/ } qw(tasks result_size job_size retries event_arg failed dmi_id)],
+  [], 'DMI_farm_run(3) shows what it is given, and what it tells');
+unlike($farm, qr/dmi_private/, 'but not what is private');
+my $reduce = $page{'man3/DMI_local_barrier_allreduce_op.3'} =~ s/\\(?:f.|s-?\d|&)//gr;
+is_deeply([grep { $reduce !~ /^\.IP "?$_\b/m } qw(DMI_OP_SUM DMI_OP_MIN DMI_OP_BXOR DMI_TYPE_INT32
+  DMI_TYPE_FLOAT DMI_TYPE_DOUBLE)], [], 'DMI_local_barrier_allreduce_op(3) lists what it can do');
+
 # What --help says is what the page says.
 for my $name ('dmifarm', map { m{([^/]+)\.in$} } glob "$top/bin/*.in") {
   my $help = `$build/bin/$name --help`;
