@@ -969,9 +969,10 @@ int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr);
 int32_t DMI_local_barrier_destroy(DMI_local_barrier_t *barrier_ptr);
 
 /*
- * Waits until `pnum` calls of DMI_local_barrier_sync or DMI_local_barrier_allreduce have been made
- * at the same barrier, by any threads of any processes, including this one.  These calls are one
- * round; the next round may have another `pnum` and other threads.
+ * Waits until `pnum` calls of DMI_local_barrier_sync, DMI_local_barrier_allreduce or
+ * DMI_local_barrier_allreduce_op (dmi_ext.h) have been made at the same barrier, by any threads of
+ * any processes, including this one.  These calls are one round; the next round may have another
+ * `pnum` and other threads.
  *
  * Errors: DMI_EINVAL when `pnum` is not the one that the first thread of the round gave (this call
  * is not counted then, and the round goes on), is below 1, or *barrier_ptr was not initialised.

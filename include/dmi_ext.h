@@ -291,10 +291,12 @@ typedef int32_t DMI_type_t; /* DMI_TYPE_INT32 ... DMI_TYPE_DOUBLE */
 #define DMI_TYPE_DOUBLE 4 /* double */
 
 /*
- * Does what DMI_local_barrier_sync does, and combines the `count` elements at `in_ptr` of all
- * calls, each with those of the same index: all threads get the same `count` elements at `out_ptr`,
- * which may be the same place.  They are combined in the order of arrival.  All calls of a round
- * must give the same `op`, `type` and `count`; this is not checked.
+ * Combines numbers at a barrier: sum, product, minimum, maximum or bits.  It does what
+ * DMI_local_barrier_sync does, and combines the `count` elements at `in_ptr` of all calls, each
+ * with those of the same index: all threads get the same `count` elements at `out_ptr`, which may
+ * be the same place.  They are combined in the order of arrival, so sums of float and double may
+ * differ in the last digits from run to run.  All calls of a round must give the same `op`, `type`
+ * and `count`; this is not checked.
  *
  * It takes one round of the barrier for each 8 bytes of elements, at least one; so one number costs
  * what DMI_local_barrier_allreduce does.  When it fails some of the elements may have been stored.

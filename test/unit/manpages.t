@@ -142,6 +142,12 @@ sub check_of {
   open my $file, '>', "$dir/include/dmi_api.h" or die "dmi_api.h: $!";
   print $file $header;
   close $file;
+  for my $other (grep { !/dmi_api/ } glob "$top/include/*.h") { # its comments name what these have
+    my ($name) = $other =~ m{([^/]+)$};
+    open $file, '>', "$dir/include/$name" or die "$name: $!";
+    print $file content($other);
+    close $file;
+  }
   my $said = `$^X $top/docs/mkman --check $dir $dir/out.d 2>&1`;
   return ($? >> 8, $said);
 }
