@@ -335,18 +335,18 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
  * or `init_node_num` 0 without DMI_start_scale.  DMI_EBUSY in a DMI thread.  DMI_ELEAVING when all
  * processes have asked to leave.  DMI_EEND when the program is ending (dmi_ext.h).  DMI_ENOMEM.
  *
- * Threads: that of DMI_main; one call at a time.
+ * Threads: that of DMI_main; one call at a time.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_rescale(int64_t scaleunit_addr, int32_t init_node_num, int32_t thread_num);
 
 /*
  * The work of a thread of the team; a program that calls DMI_rescale defines it.  `my_rank` is 0 to
  * `pnum` - 1, `pnum` the number of threads, `scaleunit_addr` what DMI_rescale was given, usually
- * the global address of the work and of its state.  Between two calls a thread keeps nothing but
- * global memory.
+ * the global address of the work and of its state.  Between two calls only what is in global memory
+ * is kept.
  *
- * Return value: DMI_AGAIN to be called again, any other value to end.  Who returns early makes the
- * next DMI_check_rescale of the others say 1.
+ * Return value: DMI_AGAIN to be called again, any other value to end.  When a thread returns early,
+ * the next DMI_check_rescale of the others says 1.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr);
 
@@ -359,12 +359,16 @@ int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr);
  * DMI_EBROKEN says that a process was lost, and that some threads may have come further than
  * others: this is no safe point.  *judge_ptr is 1.  The thread should store nothing, and return;
  * the next team goes on from what was stored at a safe point before (DMI_scale_lost), so a program
- * that is to survive losses stores its state now and then, in two places in turn.
+ * that is to survive losses stores its state now and then, in two places in turn.  A page that a
+ * thread writes with DMI_EXCLUSIVE_WRITE is lost with its process.  So DMI_main writes these pages
+ * first in that way, which makes its process their owner, and the threads use DMI_PUT_WRITE, which
+ * leaves them there.  When DMI_check_rescale or a barrier has shown that all have written, rank 0
+ * writes which of the two places counts.
  *
  * Errors: DMI_EBROKEN (above).  DMI_EEND when the program is ending (dmi_ext.h); *judge_ptr is 1.
  * DMI_ETHREAD when the caller does not run DMI_scaleunit.  DMI_EINVAL for NULL.
  *
- * Threads: those that run DMI_scaleunit.
+ * Threads: those that run DMI_scaleunit.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_check_rescale(int32_t *judge_ptr);
 
@@ -375,7 +379,7 @@ int32_t DMI_check_rescale(int32_t *judge_ptr);
  *
  * Errors: DMI_ETHREAD when the caller does not run DMI_scaleunit.  DMI_EINVAL for NULL.
  *
- * Threads: those that run DMI_scaleunit.
+ * Threads: those that run DMI_scaleunit.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_scale_lost(int32_t *num_ptr);
 
@@ -385,20 +389,21 @@ int32_t DMI_scale_lost(int32_t *num_ptr);
  *
  * Threads: that of DMI_rescale.
  *
- * Return value: 1 to begin (`in_num` must be above 0), 0 to wait for more.
+ * Return value: 1 to begin (`in_num` must be above 0), 0 to wait for more.  (Not in the manual;
+ * chapter 3.)
  */
 int32_t DMI_start_scale(DMI_node_t *in, int in_num);
 
 /*
  * Decides whether the team is to change: a program may define it.  DMI_rescale calls it when
- * processes ask to join or leave, or a thread makes a note, unless a change is under way
+ * processes ask to join or leave, or a thread calls DMI_notify, unless a change is under way
  * already, which takes them in, too.  `in` are those that ask to join, `out` those that ask to
  * leave, `cur` all of the team, with those that ask to leave.  Not called before the first team.
  *
  * Threads: that of DMI_rescale.
  *
  * Return value: 1 to change the team, 0 to go on as it is; then it is called again with the next
- * notice, and when a team is made for another reason.
+ * notice, and when a team is made for another reason.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_judge_rescale(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num, int out_num,
                           int cur_num);

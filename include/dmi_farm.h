@@ -79,7 +79,7 @@ typedef struct {
 /*
  * Has tasks 0 to farm_ptr->tasks - 1 done by DMI_farm_task, and returns when all are done or have
  * failed.  Meanwhile it handles all notices (DMI_poll): it welcomes processes that ask to join, and
- * starts threads there; stops those of a process that asks to leave, each behind its present task,
+ * starts threads there; stops those of a process that asks to leave, each after its present task,
  * and dismisses it; has tasks done again that a lost process was doing (dmirun --survive).
  * When the calling process is asked to leave its threads stop, too, but it stays, as this function
  * runs there; the program may dismiss it afterwards (DMI_goodbye).
@@ -117,9 +117,9 @@ int32_t DMI_farm_run(DMI_farm_t *farm_ptr);
 int32_t DMI_farm_result(const DMI_farm_t *farm_ptr, int64_t task, void *out, int32_t *status_ptr);
 
 /*
- * Looks for a task that has failed: the first one from `from` on.  *task_ptr gets its number, and
- * *status_ptr (may be NULL) what DMI_farm_task returned the last time; when there is none *task_ptr
- * gets -1.  So this shows all:
+ * Looks for a task that has failed: the first at or after number `from`.  *task_ptr gets its
+ * number, and *status_ptr (may be NULL) what DMI_farm_task returned the last time; when there is
+ * none *task_ptr gets -1.  So this shows all:
  *
  *     int64_t t = 0;
  *     for (; DMI_farm_failed(&farm, t, &t, &status) && t >= 0; t++)
