@@ -3,6 +3,9 @@
  */
 #include "base/error.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "dmi_api.h"
 
 enum dmi_on_error dmi_on_error;
@@ -11,12 +14,21 @@ static __thread int32_t last;
 static __thread struct {
   const char *reason;
   int32_t error;
+  char text[100]; /* what `reason` points to, if it was made */
 } noted;
 
 int32_t dmi_because(int32_t error, const char *reason) {
   noted.reason = reason;
   noted.error = error;
   return error;
+}
+
+int32_t dmi_because_so(int32_t error, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(noted.text, sizeof(noted.text), format, args);
+  va_end(args);
+  return dmi_because(error, noted.text);
 }
 
 static const char *const whys[] = {
@@ -90,36 +102,36 @@ const char *dmi_error_text(int32_t error) {
       return "no error";
     case DMI_EINVAL:
       return "an argument is not allowed here (a NULL pointer, a size or count, a mode), or the "
-             "object "
-             "has not been initialised";
+             "object has not been initialised";
     case DMI_EADDR:
       return "the global address is in no mapping (never mapped, or unmapped since), or nothing "
-             "that "
-             "this call takes begins there";
+             "that this call takes begins there; or the farm has no results";
     case DMI_ERANGE:
       return "the range leaves its mapping; or, for read-modify-writes, locks and DMI_watch, its "
              "page";
     case DMI_ESIZE:
-      return "sizes and counts must be positive, and page size times page count below 2^62";
+      return "sizes and counts must be positive, and page size times page count, or what a farm "
+             "keeps, below 2^62; or the bytes are more than DMI_suspend_with has room for";
     case DMI_ENOMEM:
       return "no memory left for pages, in this process or any other (dmirun -s "
-             "sets "
-             "how much; --spill adds a file), or the system has no memory";
+             "sets how much; --spill adds a file), or the system has no memory";
     case DMI_EMEMBER:
       return "no process with this id takes part in the program";
     case DMI_ENOTASKED:
       return "this process has not asked to join or to leave, or has been welcomed already";
     case DMI_EBUSY:
-      return "in use: DMI threads still run in this process, or threads hold it or wait for it";
+      return "in use: DMI threads still run in this process, or threads hold it or wait for it; "
+             "or the call is for DMI_main only, or only once at a time";
     case DMI_ETHREAD:
       return "this thread is unknown, has ended, is detached, has been joined already, waits for "
-             "itself, or is not a DMI thread (such as DMI_main)";
+             "itself, or is not a DMI thread (such as DMI_main); or it does not run DMI_scaleunit";
     case DMI_EINFUNC:
       return "DMI functions cannot be called from inside DMI_function";
     case DMI_ENOFUNC:
       return "the program does not define the function that this call needs";
     case DMI_ELEAVING:
-      return "this process is leaving, or has not been welcomed yet";
+      return "this process is leaving, or has not been welcomed yet; or all processes have been "
+             "asked to leave";
     case DMI_EINACTIVE:
       return "the DMI program does not run: it has not begun, or is over";
     case DMI_EHOLDER:
@@ -129,12 +141,10 @@ const char *dmi_error_text(int32_t error) {
              "is read; each domain decomposes once, all of them before the first reads";
     case DMI_ELOST:
       return "a process was lost, and the bytes with it; of a write or read-modify-write: whether "
-             "it "
-             "was done is not known";
+             "it was done is not known";
     case DMI_EOWNERDEAD:
       return "a process was lost that held this lock; the calling thread holds it now, and what "
-             "the "
-             "lock guards may be half changed (DMI_mutex_consistent)";
+             "the lock guards may be half changed (DMI_mutex_consistent)";
     case DMI_EBROKEN:
       return "a process was lost: no thread passes this round of the barrier, all arrive anew";
     case DMI_EEND:

@@ -43,6 +43,9 @@ extern enum dmi_on_error dmi_on_error; /* set before other threads are started *
  * certainly fail with it, as in `return dmi_fail(dmi_because(DMI_EINVAL, "..."))`. Returns the
  * error. */
 int32_t dmi_because(int32_t error, const char *reason);
+/* The same with a phrase made of a format of printf, which is kept until the next one. */
+__attribute__((format(printf, 2, 3))) int32_t dmi_because_so(int32_t error, const char *format,
+                                                             ...);
 /* Returns and deletes the reason that was noted for this error. NULL: none. */
 const char *dmi_error_reason(int32_t error);
 

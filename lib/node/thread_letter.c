@@ -4,9 +4,11 @@
  */
 #include "node/thread_int.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/futex.h"
 
 void dmi_thread_letters_begin(struct dmi_thread *thread) {
@@ -57,7 +59,10 @@ int32_t dmi_thread_suspend_with(void *to, int64_t capacity, int64_t *size) {
     if (atomic_load(&thread->process->access.core.stopping)) return DMI_EEND;
     letter = take(thread, capacity, size);
     if (letter) break;
-    if (*size >= 0) return DMI_ESIZE;
+    if (*size >= 0) {
+      return dmi_because_so(DMI_ESIZE, "there are %" PRId64 " bytes, but room for %" PRId64, *size,
+                            capacity);
+    }
     dmi_futex_wait(&thread->letters, seen);
   }
   if (letter->bytes.len) memcpy(to, letter->bytes.ptr, letter->bytes.len);

@@ -6,6 +6,7 @@
  * Each call that must have a line of its own says so on stdout, `want LINE FUNCTION text`; all
  * others must be silent.
  */
+#include "dmi_ext.h"
 #include "multi.h"
 
 static int64_t addr, gone, report;
@@ -17,10 +18,16 @@ static int32_t me;
 
 /* Also in another thread, and in a function of it. */
 int64_t DMI_thread(int64_t arg) {
+  const char bytes[28] = "more than a number";
+  DMI_thread_t self;
   int64_t value;
   if (arg == 1) {
     REFUSED(DMI_read(addr, 8, &value, 99, NULL), "DMI_read\\(0x");
     REFUSED(DMI_mutex_lock(gone), "DMI_mutex_lock\\(0x");
+    MUST(DMI_self(&self));
+    OK(DMI_wake_with(self, bytes, sizeof(bytes), NULL));
+    REFUSED(DMI_suspend_with(&value, sizeof(value), NULL),
+            "DMI_suspend_with failed with DMI_ESIZE: there are 28 bytes, but room for 8$");
   }
   for (int64_t looks = 0; arg == 2 && get_int64(report + 16) == 0; looks++)
     look_again(looks);
@@ -102,6 +109,7 @@ __attribute__((noinline)) static void objects(void) {
   OK(DMI_mutex_unlock(addr));
   REFUSED(DMI_suspend(), "the calling thread was not made by DMI_create$");
   REFUSED(DMI_self(&self), "the calling thread was not made by DMI_create$");
+  REFUSED(DMI_check_rescale(&flag), "DMI_ETHREAD: the calling thread does not run DMI_scaleunit$");
   OK(DMI_mutex_trylock(addr, &flag));
   OK(DMI_mutex_unlock(addr));
   REFUSED(DMI_welcome(77), "DMI_welcome\\(process 77\\) failed with DMI_EMEMBER");
