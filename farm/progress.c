@@ -14,8 +14,7 @@
 
 #define TERMINAL_MS 200
 #define LOG_MS 10000
-#define ALONE_MS 2000 /* without a worker: what the library prints about this process comes first \
-                       */
+#define ALONE_MS 2000 /* what the library prints when this process begins comes first */
 
 struct farm_progress {
   bool terminal;
