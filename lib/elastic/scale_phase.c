@@ -82,14 +82,18 @@ static void create_threads(struct dmi_scale *s) {
 /* A call about a thread of this process has failed.  DMI_OK: it is done again without that. */
 static int32_t failed(struct dmi_scale *s, int32_t dmi_id, int32_t error) {
   struct dmi_scale_node *n = dmi_scale_find(s, dmi_id);
-  if (error != DMI_ELOST && error != DMI_EMEMBER && error != DMI_ENOMEM) return error;
+  if (error != DMI_ELOST && error != DMI_EMEMBER) return error;
   s->phase.over = s->phase.broken = true;
-  if (!n || !n->runs) return DMI_OK; /* its notice has come already */
-  if (error == DMI_ENOMEM) {
-    n->threads--; /* its system allows no more */
-  } else {
-    n->missing = true;
-  }
+  if (n && n->runs) n->missing = true; /* else its notice has come already */
+  return DMI_OK;
+}
+
+/* The same of DMI_create. */
+static int32_t not_created(struct dmi_scale *s, int32_t dmi_id, int32_t error) {
+  struct dmi_scale_node *n = dmi_scale_find(s, dmi_id);
+  if (error != DMI_ENOMEM) return failed(s, dmi_id, error);
+  s->phase.over = s->phase.broken = true;
+  if (n && n->runs) n->threads--; /* its system allows no more */
   return DMI_OK;
 }
 
@@ -100,7 +104,7 @@ static int32_t await_threads(struct dmi_scale *s) {
     struct dmi_scale_thread *thread = &phase->threads[rank];
     int32_t result = DMI_WITHOUT_WHY(dmi_status_wait(dmi_status_of(&thread->status)));
     thread->created = result == DMI_OK;
-    if (!thread->created) result = failed(s, thread->dmi_id, result);
+    if (!thread->created) result = not_created(s, thread->dmi_id, result);
     if (error == DMI_OK) error = result;
   }
   return error;
@@ -125,6 +129,17 @@ static int32_t begin(struct dmi_scale *s) {
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+/* Waits for a thread.  A call that had no memory to begin is made without any, as the thread still
+ * runs. */
+static int32_t join_thread(const struct dmi_scale *s, struct dmi_scale_thread *thread) {
+  int32_t result = DMI_WITHOUT_WHY(dmi_status_wait(dmi_status_of(&thread->status)));
+  if (result == DMI_ENOMEM) {
+    const int32_t good = dmi_call_join(s->process, &thread->thread, &thread->value, NULL);
+    result = good ? DMI_OK : DMI_WITHOUT_WHY(dmi_error_last());
+  }
+  return result;
+}
+
 /* Waits for all threads.  *noted: how many have made a note. */
 static int32_t join_threads(struct dmi_scale *s, int32_t *noted) {
   struct dmi_scale_phase *phase = &s->phase;
@@ -138,7 +153,7 @@ static int32_t join_threads(struct dmi_scale *s, int32_t *noted) {
     struct dmi_scale_thread *thread = &phase->threads[rank];
     int32_t result;
     if (!thread->created) continue;
-    result = DMI_WITHOUT_WHY(dmi_status_wait(dmi_status_of(&thread->status)));
+    result = join_thread(s, thread);
     if (result != DMI_OK) {
       thread->created = false;
       result = failed(s, thread->dmi_id, result);
