@@ -78,20 +78,28 @@ static enum dmi_scale_end wait_for_all(struct part *part) {
   return DMI_SCALE_BROKEN;
 }
 
-static enum dmi_scale_end take_part(struct part *part, int32_t *value) {
+/* As one that takes part in the rounds. */
+static enum dmi_scale_end run_unit(struct part *part, int32_t *value) {
   enum dmi_scale_end end = DMI_SCALE_SHUT;
-  dmi_barrier_since(&part->order.losses);
-  part->barrier = dmi_barrier_join(part->process->barriers, part->order.phase);
-  *value = DMI_ENOMEM;
-  if (!part->barrier) return DMI_SCALE_FAILED;
   if (meet(part, 0, NULL) == DMI_OK) {
     mine = part;
     *value = part->process->program.scaleunit(part->order.rank, part->order.pnum, part->order.addr);
     mine = NULL;
     end = wait_for_all(part);
   }
-  dmi_barrier_part(part->barrier);
-  dmi_barrier_since(NULL);
+  return end;
+}
+
+static enum dmi_scale_end take_part(struct part *part, int32_t *value) {
+  enum dmi_scale_end end = DMI_SCALE_FAILED;
+  dmi_barrier_since(part->order.losses);
+  part->barrier = dmi_barrier_join(part->process->barriers, part->order.phase);
+  *value = DMI_ENOMEM;
+  if (part->barrier) {
+    end = run_unit(part, value);
+    dmi_barrier_part(part->barrier);
+  }
+  dmi_barrier_since_now();
   return end;
 }
 

@@ -105,10 +105,18 @@ static uint32_t losses_of(const struct dmi_barriers *barriers) {
 }
 
 /* dmi_barrier_since of the calling thread. */
-static __thread const uint32_t *since;
+static __thread struct {
+  bool set;
+  uint32_t losses;
+} since;
 
-void dmi_barrier_since(const uint32_t *losses) {
-  since = losses;
+void dmi_barrier_since(uint32_t losses) {
+  since.losses = losses;
+  since.set = true;
+}
+
+void dmi_barrier_since_now(void) {
+  since.set = false;
 }
 
 struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
@@ -125,7 +133,7 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
   if (barrier) {
     barrier->users++;
     *part = (struct dmi_barrier_part){barriers->parts, &barriers->parts, barrier,
-                                      since ? *since : losses_of(barriers)};
+                                      since.set ? since.losses : losses_of(barriers)};
     if (part->next) part->next->at = &part->next;
     barriers->parts = part;
   }

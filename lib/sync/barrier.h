@@ -21,9 +21,10 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
 void dmi_barrier_part(struct dmi_barrier_part *part);
 
 /* For the parts that the calling thread gets from here on: losses from this one on, a value of
- * dmi_core.losses, break their first round, though the thread may have begun later.  NULL: those
- * behind dmi_barrier_join, as at first. */
-void dmi_barrier_since(const uint32_t *losses);
+ * dmi_core.losses, break their first round, though the thread may have begun later. */
+void dmi_barrier_since(uint32_t losses);
+/* Only those behind dmi_barrier_join, as at first. */
+void dmi_barrier_since_now(void);
 
 int64_t dmi_barrier_addr(const struct dmi_barrier_part *part);
 
