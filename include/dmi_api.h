@@ -332,10 +332,12 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
  * DMI_FALSE on failure, too: so return something else.
  *
  * Errors: DMI_ENOFUNC when the program defines no DMI_scaleunit.  DMI_EINVAL for a negative number,
- * or `init_node_num` 0 without DMI_start_scale.  DMI_EBUSY in a DMI thread.  DMI_ELEAVING when all
- * processes have asked to leave.  DMI_EEND when the program is ending (dmi_ext.h).  DMI_ENOMEM.
+ * a `thread_num` above 65536, or `init_node_num` 0 without DMI_start_scale.  DMI_EBUSY in any other
+ * thread than that of DMI_main or DMI_recover, and in a function that DMI_rescale calls there.
+ * DMI_ELEAVING when all processes have asked to leave.  DMI_EEND when the program is ending
+ * (dmi_ext.h).  DMI_ENOMEM.
  *
- * Threads: that of DMI_main; one call at a time.  (Not in the manual; chapter 3.)
+ * Threads: that of DMI_main, or of DMI_recover.  (Not in the manual; chapter 3.)
  */
 int32_t DMI_rescale(int64_t scaleunit_addr, int32_t init_node_num, int32_t thread_num);
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/xalloc.h"
 #include "elastic/scale_int.h"
-#include "node/thread.h"
+#include "node/runtime.h"
 
 void dmi_scale_use(struct dmi_program *program) {
   if (program->scaleunit) program->inner[DMI_BODY_SCALE] = dmi_scale_thread;
@@ -53,18 +53,22 @@ static int32_t gather(struct dmi_scale *s, bool first) {
   return error;
 }
 
+/* The calling thread is in DMI_rescale. */
+static __thread bool runs;
+
 static int32_t check(const struct dmi_scale *s) {
-  if (!s->process->program.scaleunit) {
-    dmi_say(&s->process->stream, DMI_LOG_ERROR, "scale",
-            "DMI_rescale was called, but the program defines no DMI_scaleunit");
+  if (!s->process->program.scaleunit)
     return dmi_because(DMI_ENOFUNC, "the program defines no DMI_scaleunit");
-  }
   if (s->thread_num < 0) return dmi_because(DMI_EINVAL, "thread_num is negative");
+  if (s->thread_num > DMI_SCALE_THREADS_MOST)
+    return dmi_because(DMI_EINVAL, "thread_num is above 65536");
   if (s->init_node_num < 0) return dmi_because(DMI_EINVAL, "init_node_num is negative");
   if (s->init_node_num == 0 && !s->process->program.start_scale)
     return dmi_because(DMI_EINVAL,
                        "init_node_num is 0, and the program defines no DMI_start_scale");
-  if (dmi_thread_self()) return dmi_because(DMI_EBUSY, "a DMI thread calls it, not DMI_main");
+  if (!dmi_runtime_is_main())
+    return dmi_because(DMI_EBUSY, "another thread than that of DMI_main or DMI_recover calls it");
+  if (runs) return dmi_because(DMI_EBUSY, "a function that DMI_rescale calls has called it");
   return DMI_OK;
 }
 
@@ -79,11 +83,13 @@ int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32
   bool again = true;
   int32_t error = check(&s);
   if (error != DMI_OK) return error;
+  runs = true;
   error = dmi_scale_list(&s);
   for (bool first = true; again && error == DMI_OK; first = false) {
     error = gather(&s, first);
     if (error == DMI_OK) error = dmi_scale_phase(&s, value, &again);
   }
   dmi_scale_forget(&s, error != DMI_EEND && error != DMI_EINACTIVE);
+  runs = false;
   return error;
 }

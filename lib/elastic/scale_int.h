@@ -19,6 +19,9 @@
 enum { DMI_SCALE_BARRIER, DMI_SCALE_CHANGE, DMI_SCALE_ORDERS };
 #define DMI_SCALE_PAGE 64
 
+/* In each process. */
+#define DMI_SCALE_THREADS_MOST 65536
+
 struct dmi_scale_order {
   int64_t phase;   /* address of the mapping */
   int64_t addr;    /* the argument of DMI_scaleunit */
@@ -108,7 +111,7 @@ void dmi_scale_consider(struct dmi_scale *s);
 /* Those that wait to leave, and have no threads, leave. */
 void dmi_scale_let_go(struct dmi_scale *s);
 /* How many of the processes take part in the next phase; *threads, if not NULL, on them. */
-int32_t dmi_scale_team(const struct dmi_scale *s, int32_t *threads);
+int32_t dmi_scale_team(const struct dmi_scale *s, int64_t *threads);
 struct dmi_scale_node *dmi_scale_find(const struct dmi_scale *s, int32_t dmi_id);
 /* Waits for the goodbyes, this process's too if `leave`, and frees the list. */
 void dmi_scale_forget(struct dmi_scale *s, bool leave);

@@ -32,6 +32,7 @@ static struct dmi_scale_node *add(struct dmi_scale *s, const DMI_node_t *node,
   n->node = *node;
   n->state = state;
   n->threads = s->thread_num > 0 ? s->thread_num : node->core > 0 ? node->core : 1;
+  if (n->threads > DMI_SCALE_THREADS_MOST) n->threads = DMI_SCALE_THREADS_MOST;
   DMI_XALLOC_GROW(s->nodes, s->num, s->capacity);
   s->nodes[s->num++] = n;
   return n;
@@ -56,8 +57,9 @@ static bool takes_part(const struct dmi_scale_node *n) {
   return n->state == DMI_SCALE_IN || n->state == DMI_SCALE_ASKS_OUT;
 }
 
-int32_t dmi_scale_team(const struct dmi_scale *s, int32_t *threads) {
-  int32_t num = 0, all = 0;
+int32_t dmi_scale_team(const struct dmi_scale *s, int64_t *threads) {
+  int32_t num = 0;
+  int64_t all = 0;
   for (uint32_t i = 0; i < s->num; i++) {
     if (!takes_part(s->nodes[i])) continue;
     num++;

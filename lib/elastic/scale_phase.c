@@ -13,7 +13,6 @@
 
 #include "access/status.h"
 #include "base/error.h"
-#include "base/xalloc.h"
 #include "elastic/scale_int.h"
 #include "node/calls.h"
 
@@ -112,11 +111,15 @@ static int32_t await_threads(struct dmi_scale *s) {
 
 static int32_t begin(struct dmi_scale *s) {
   struct dmi_scale_phase *phase = &s->phase;
+  int64_t threads;
   int32_t error;
   *phase = (struct dmi_scale_phase){.lost = s->lost};
-  (void)dmi_scale_team(s, &phase->pnum);
-  if (phase->pnum == 0) return dmi_because(DMI_ENOMEM, "no process can make threads");
-  phase->threads = dmi_xalloc((size_t)phase->pnum, sizeof(*phase->threads));
+  (void)dmi_scale_team(s, &threads);
+  if (threads == 0) return dmi_because(DMI_ENOMEM, "no process can make threads");
+  if (threads > INT32_MAX) return dmi_because(DMI_ENOMEM, "the team is too large");
+  phase->threads = calloc((size_t)threads, sizeof(*phase->threads));
+  if (!phase->threads) return DMI_ENOMEM;
+  phase->pnum = (int32_t)threads;
   phase->mapped = dmi_call_mmap(s->process, &phase->addr, DMI_SCALE_PAGE,
                                 DMI_SCALE_ORDERS + (int64_t)phase->pnum, NULL);
   if (!phase->mapped) return dmi_error_last();

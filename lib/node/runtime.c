@@ -53,6 +53,12 @@ void dmi_runtime_enter(struct dmi_process *process) {
   dmi_runtime_mine = process;
 }
 
+static __thread bool is_main;
+
+bool dmi_runtime_is_main(void) {
+  return is_main;
+}
+
 struct dmi_access *dmi_runtime_access(void) {
   struct dmi_process *process = dmi_runtime_process();
   return process ? &process->access : NULL;
@@ -298,7 +304,9 @@ static void recover(struct dmi_process *process) {
   argv = dmi_xalloc(args.len + 1, sizeof(*argv)); /* more than enough, and ends with NULL */
   for (size_t at = 0; at < args.len; at += strlen(bytes + at) + 1)
     argv[argc++] = bytes + at;
+  is_main = true;
   good = process->program.recover(argc, argv, (int32_t)process->main_lost_with.n) != DMI_FALSE;
+  is_main = false;
   dmi_threads_main_ends(process, good);
   free(argv);
   free(bytes);
@@ -322,7 +330,9 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
     return 1;
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
+    is_main = true;
     process->program.main(argc, argv);
+    is_main = false;
     dmi_threads_main_ends(process, true);
   }
   recover(process);

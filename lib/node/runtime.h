@@ -39,6 +39,9 @@ struct dmi_access *dmi_runtime_access(void);
  * why. */
 struct dmi_process *dmi_runtime_usable(void);
 
+/* Does the calling thread run DMI_main or DMI_recover? */
+bool dmi_runtime_is_main(void);
+
 /* DMI_OK if this thread may call DMI functions now, else why not.  As dmi_access_usable; `process`
  * may be NULL. */
 static inline int32_t dmi_runtime_error(const struct dmi_process *process) {

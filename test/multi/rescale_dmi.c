@@ -16,6 +16,8 @@
  */
 #include "multi.h"
 
+#include <pthread.h>
+
 #include "dmi_ext.h"
 
 #define CELLS 240
@@ -165,6 +167,7 @@ int32_t DMI_judge_rescale(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int 
   for (int i = 0; i < out_num; i++)
     EQ(out[i].state, DMI_CLOSE);
   IS(cur_num > 0 && cur[0].hostname[0] != 0);
+  FAILS(DMI_rescale(0, 1, 1), DMI_EBUSY);
   if (strcmp(mode, "judge") != 0) return 1;
   printf("judge: %d in, %d out, %d\n", in_num, out_num, cur_num);
   fflush(stdout);
@@ -183,12 +186,22 @@ static void check_cells(int64_t addr) {
   fflush(stdout);
 }
 
-static void wrong_calls(void) {
+static void *call_beside(void *addr) {
+  FAILS(DMI_rescale(*(int64_t *)addr, 1, 1), DMI_EBUSY);
+  return NULL;
+}
+
+static void wrong_calls(int64_t addr) {
+  pthread_t beside;
   int32_t some = 5;
   FAILS(DMI_check_rescale(&some), DMI_ETHREAD);
   FAILS(DMI_scale_lost(&some), DMI_ETHREAD);
   FAILS(DMI_rescale(0, -1, 1), DMI_EINVAL);
   FAILS(DMI_rescale(0, 1, -1), DMI_EINVAL);
+  FAILS(DMI_rescale(0, 1, 65537), DMI_EINVAL);
+  FAILS(DMI_rescale(0, 1, INT32_MAX), DMI_EINVAL);
+  MUST(pthread_create(&beside, NULL, call_beside, &addr) == 0);
+  MUST(pthread_join(beside, NULL) == 0);
   EQ(some, 5);
 }
 
@@ -201,7 +214,7 @@ void DMI_main(int argc, char **argv) {
   snprintf(job.mode, sizeof(job.mode), "%s", mode);
   for (int i = 4; i < argc; i++)
     job.goal[job.goals++] = atoi(argv[i]);
-  if (strcmp(mode, "wrong") == 0) wrong_calls();
+  if (strcmp(mode, "wrong") == 0) wrong_calls(0);
   if (strcmp(mode, "start") == 0) wanted = init;
   MUST(DMI_mmap(&job.state, 2 * CELLS * 8, 1, NULL));
   MUST(DMI_mmap(&job.barrier, sizeof(DMI_barrier_t), 1, NULL));
