@@ -108,7 +108,8 @@ int32_t dmi_scale_look(struct dmi_scale *s);
 int32_t dmi_scale_take_notes(struct dmi_scale *s, int32_t notes);
 /* If somebody asks: is that granted, and then, let them in. */
 void dmi_scale_consider(struct dmi_scale *s);
-/* Those that wait to leave, and have no threads, leave. */
+/* Those that wait to leave, and have no threads, leave; also those that had some of the program's
+ * own when they were to leave. */
 void dmi_scale_let_go(struct dmi_scale *s);
 /* How many of the processes take part in the next phase; *threads, if not NULL, on them. */
 int32_t dmi_scale_team(const struct dmi_scale *s, int64_t *threads);

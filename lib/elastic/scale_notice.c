@@ -82,8 +82,17 @@ static bool welcome(struct dmi_scale *s, struct dmi_scale_node *n) {
   return true;
 }
 
+static bool goodbye_is_under_way(struct dmi_scale_node *n) {
+  return n->state == DMI_SCALE_GOES && !dmi_status_is_done(dmi_status_of(&n->goodbye));
+}
+
+/* Threads that the program made itself ran there: nothing comes when they have ended. */
+static bool goodbye_was_too_early(struct dmi_scale_node *n) {
+  return n->state == DMI_SCALE_GOES && !goodbye_is_under_way(n) &&
+         DMI_WITHOUT_WHY(dmi_status_wait(dmi_status_of(&n->goodbye))) == DMI_EBUSY;
+}
+
 static void say_goodbye(struct dmi_scale *s, struct dmi_scale_node *n) {
-  finish_goodbye(n);
   n->state = DMI_SCALE_GOES;
   (void)dmi_call_goodbye(s->process, n->node.dmi_id, &n->goodbye);
 }
@@ -91,6 +100,7 @@ static void say_goodbye(struct dmi_scale *s, struct dmi_scale_node *n) {
 void dmi_scale_let_go(struct dmi_scale *s) {
   for (uint32_t i = s->num; i-- > 0;) {
     struct dmi_scale_node *n = s->nodes[i];
+    if (goodbye_was_too_early(n)) say_goodbye(s, n);
     if (n->state != DMI_SCALE_OUT || n->runs) continue;
     if (n->node.dmi_id == s->self) {
       drop(s, n); /* dmi_scale_forget does it */
@@ -184,7 +194,7 @@ static void closed(struct dmi_scale *s, const DMI_node_t *node) {
   n->node.state = DMI_CLOSE;
   if (n->state == DMI_SCALE_IN) {
     n->state = DMI_SCALE_ASKS_OUT;
-  } else if (!takes_part(n) && n->state != DMI_SCALE_OUT) {
+  } else if (!takes_part(n) && n->state != DMI_SCALE_OUT && !goodbye_is_under_way(n)) {
     if (n->node.dmi_id == s->self) {
       drop(s, n);
     } else {
@@ -267,6 +277,8 @@ int32_t dmi_scale_list(struct dmi_scale *s) {
     if (nodes[i].dmi_id == s->self) s->self_leaves = nodes[i].state == DMI_CLOSE;
     if (nodes[i].state == DMI_OPENED) (void)add(s, &nodes[i], DMI_SCALE_IN);
     if (nodes[i].state == DMI_OPEN) (void)add(s, &nodes[i], DMI_SCALE_ASKS);
+    /* Its notice may be gone: somebody was given it, and has not answered. */
+    if (nodes[i].state == DMI_CLOSE && nodes[i].dmi_id != s->self) closed(s, &nodes[i]);
   }
   free(nodes);
   return DMI_OK;
@@ -276,6 +288,9 @@ void dmi_scale_forget(struct dmi_scale *s, bool leave) {
   if (leave) {
     all_go_out(s);
     dmi_scale_let_go(s);
+    for (uint32_t i = 0; i < s->num; i++)
+      finish_goodbye(s->nodes[i]);
+    dmi_scale_let_go(s); /* those that were too early */
   }
   while (s->num > 0)
     drop(s, s->nodes[s->num - 1]);
