@@ -323,6 +323,9 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
  * was lost, whatever the threads return: they must return from DMI_scaleunit when a call fails with
  * DMI_EBROKEN or DMI_ELOST.  A thread that waits otherwise (DMI_cond_wait, DMI_watch, DMI_suspend)
  * for one that was lost is not woken.  DMI_scale_lost tells the next team of the loss.
+ * When DMI_main is lost, DMI_recover may call DMI_rescale; but threads of the old team may still
+ * run then, and write into global memory beside the new one, until their next DMI_check_rescale
+ * fails.
  *
  * DMI_rescale handles all notices while it runs (DMI_poll), so nobody else should; notes of
  * the program are dropped, but have DMI_judge_rescale asked again.  It may be called several times,

@@ -1,5 +1,5 @@
 /*
- * elastic.c - entry points of DMI_rescale.
+ * rescale.c - entry points of DMI_rescale.
  */
 #include "elastic/scale.h"
 
