@@ -266,7 +266,8 @@ int32_t DMI_wake_with(DMI_thread_t thread, const void *ptr, int64_t size,
  * Errors: DMI_ESIZE when there are more bytes than `capacity`: *size_ptr gets how many, and they
  * stay. DMI_EINVAL for a negative capacity, or a `ptr` of NULL unless the capacity is 0.
  * DMI_ETHREAD in DMI_main and in threads not made by DMI.  DMI_EEND when the program is ending
- * (DMI_exit), also while it sleeps.
+ * (DMI_exit), also while it sleeps, and though there are bytes that it has not taken: who needs
+ * them takes them before.  *size_ptr is set in case of success and of DMI_ESIZE only.
  *
  * Threads: DMI threads.  (Not in the manual; chapter 5.)
  */

@@ -98,8 +98,8 @@ struct dmi_thread *dmi_thread_mine(void);
 /* No letter has come yet. */
 void dmi_thread_letters_begin(struct dmi_thread *thread);
 void dmi_thread_letters_free(struct dmi_thread *thread);
-/* The program is ending: the thread does not wait for one any more. */
-void dmi_thread_letters_end(struct dmi_thread *thread);
+/* Wakes the thread if it waits for one: it looks again, for a letter and for the program's end. */
+void dmi_thread_letters_changed(struct dmi_thread *thread);
 
 /* ---- thread_call.c: calls of this process ---- */
 /* Notes a request.  Returns its number, which the answer repeats.  Any thread. */

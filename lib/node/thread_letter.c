@@ -25,7 +25,7 @@ void dmi_thread_letters_free(struct dmi_thread *thread) {
   }
 }
 
-void dmi_thread_letters_end(struct dmi_thread *thread) {
+void dmi_thread_letters_changed(struct dmi_thread *thread) {
   atomic_fetch_add(&thread->letters, 1);
   dmi_futex_wake(&thread->letters, 1);
 }
@@ -53,14 +53,16 @@ static struct dmi_letter *take(struct dmi_thread *thread, int64_t capacity, int6
 int32_t dmi_thread_suspend_with(void *to, int64_t capacity, int64_t *size) {
   struct dmi_thread *thread = dmi_thread_mine();
   struct dmi_letter *letter;
+  int64_t len;
   if (!thread) return DMI_ETHREAD;
   for (;;) {
     uint32_t seen = atomic_load(&thread->letters);
     if (atomic_load(&thread->process->access.core.stopping)) return DMI_EEND;
-    letter = take(thread, capacity, size);
+    letter = take(thread, capacity, &len);
+    if (len >= 0) *size = len;
     if (letter) break;
-    if (*size >= 0) {
-      return dmi_because_so(DMI_ESIZE, "there are %" PRId64 " bytes, but room for %" PRId64, *size,
+    if (len >= 0) {
+      return dmi_because_so(DMI_ESIZE, "there are %" PRId64 " bytes, but room for %" PRId64, len,
                             capacity);
     }
     dmi_futex_wait(&thread->letters, seen);
@@ -90,7 +92,7 @@ static int32_t give(struct dmi_threads *threads, uint64_t number, struct dmi_sli
   if (!over) {
     *thread->last = letter;
     thread->last = &letter->next;
-    dmi_thread_letters_end(thread);
+    dmi_thread_letters_changed(thread);
   }
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
   if (!over) return DMI_OK;

@@ -39,7 +39,7 @@ void dmi_threads_end_waits(struct dmi_threads *threads) {
     /* One that is about to sleep has looked at `stopping` too early: the word says it. */
     if (atomic_compare_exchange_strong(&thread->wake, &was, WAKE_END))
       dmi_futex_wake(&thread->wake, 1);
-    dmi_thread_letters_end(thread);
+    dmi_thread_letters_changed(thread);
   }
   dmi_unlock(&threads->lock, DMI_RANK_LEAF);
 }

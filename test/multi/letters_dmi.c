@@ -112,8 +112,10 @@ int64_t DMI_thread(int64_t addr) {
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
   MUST(DMI_fad(addr + (int64_t)offsetof(struct job, ranks), 1, &rank, DMI_PUT_ATOMIC, NULL));
   if (job.exits) {
+    int64_t size = 5;
     MUST(DMI_fad(addr + (int64_t)offsetof(struct job, waits), 1, NULL, DMI_PUT_ATOMIC, NULL));
-    FAILS(DMI_suspend_with(NULL, 0, NULL), DMI_EEND);
+    FAILS(DMI_suspend_with(NULL, 0, &size), DMI_EEND);
+    EQ(size, 5);
     FAILS(DMI_suspend_with(NULL, 0, NULL), DMI_EEND);
   } else {
     DMI_thread_t self;
