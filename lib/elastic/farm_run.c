@@ -2,9 +2,14 @@
  * farm_run.c - DMI_farm_run: the thread that runs a farm makes what is in global memory, handles
  * notices, and starts and ends threads.
  *
- * It sleeps in DMI_poll and nowhere else, but for the ends of threads that it knows to be ending: a
- * thread that has done the last task, has made progress worth telling, or is the last one of a
- * process that is to leave, puts a note into the queue.  After each notice it looks at the table.
+ * While there are tasks it sleeps in DMI_poll and nowhere else, but for the ends of threads that it
+ * knows to be ending: a thread that has done the last task, has made progress worth telling, or is
+ * the last one of a process that is to leave, puts a note into the queue.  After each notice it
+ * looks at the table.  Goodbyes are said without waiting for their answers, which come when the
+ * pages have moved: they are waited for when all is done.
+ *
+ * Who is there is kept as a list, as notices may be about processes that were never in it: one was
+ * lost before it was welcomed, or had asked to leave before the farm began.
  */
 #include "elastic/farm_int.h"
 
@@ -12,8 +17,24 @@
 #include <string.h>
 #include <time.h>
 
+#include "access/status.h"
 #include "base/error.h"
 #include "node/calls.h"
+
+#define UNDER_WAY (-1) /* no DMI_E* */
+
+/* A process, until it has left or is lost. */
+struct member {
+  struct member *next;
+  int32_t dmi_id;
+  int32_t core; /* how many it has */
+  enum {
+    IN,  /* was welcomed */
+    OUT, /* has asked to leave: its threads are to end, if there are any */
+    GOES /* DMI_goodbye was called; `goodbye` tells what became of that */
+  } state;
+  DMI_local_status_t goodbye;
+};
 
 struct run {
   struct dmi_process *process;
@@ -25,9 +46,8 @@ struct run {
   int64_t table; /* address of the first one */
   struct dmi_farm_team *teams;
   int32_t team_num;
-  int32_t present; /* processes that were welcomed */
-  int32_t me;      /* dmi_id */
-  bool leaving;    /* this process has asked to leave: no threads here */
+  struct member *members;
+  int32_t me; /* dmi_id; it is never GOES, as this function runs there */
   bool begun, over, lost;
   int64_t told; /* tasks done at the last event PROGRESS */
   double begin;
@@ -39,13 +59,21 @@ static double clock_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Processes that do tasks, or will when the farm begins. */
+static int32_t present(const struct run *run) {
+  int32_t num = 0;
+  for (const struct member *m = run->members; m; m = m->next)
+    num += m->state == IN;
+  return num;
+}
+
 static void tell(const struct run *run, int32_t kind, int32_t dmi_id, int64_t value) {
   DMI_farm_event_t event = {.kind = kind, .dmi_id = dmi_id, .value = value};
   if (!run->farm->event) return;
   event.tasks = run->farm->tasks;
   event.done = run->look.done;
   event.failed = run->look.failed;
-  event.processes = run->present;
+  event.processes = present(run);
   event.seconds = run->begun ? clock_s() - run->begin : 0;
   run->farm->event(&event, run->farm->event_arg);
 }
@@ -64,13 +92,13 @@ static struct dmi_farm_team *team_of(const struct run *run, int32_t dmi_id) {
   return NULL;
 }
 
-static int32_t start_team(struct run *run, const DMI_node_t *node) {
-  int32_t num = run->farm->threads > 0 ? run->farm->threads : node->core > 0 ? node->core : 1;
+static int32_t start_team(struct run *run, const struct member *m) {
+  int32_t num = run->farm->threads > 0 ? run->farm->threads : m->core > 0 ? m->core : 1;
   struct dmi_farm_team *more =
       realloc(run->teams, (size_t)(run->team_num + 1) * sizeof(*run->teams));
   if (!more) return dmi_fail(DMI_ENOMEM);
   run->teams = more;
-  dmi_farm_team_start(&more[run->team_num], &run->at, node->dmi_id, num);
+  dmi_farm_team_start(&more[run->team_num], &run->at, m->dmi_id, num);
   if (more[run->team_num].num) {
     run->team_num++;
   } else {
@@ -103,25 +131,86 @@ static DMI_node_t *all_nodes(struct run *run, int32_t *num) {
 
 /* Starts threads in all processes that were welcomed and have not asked to leave. */
 static int32_t start_all(struct run *run) {
-  int32_t num, good = DMI_TRUE;
-  DMI_node_t *nodes = all_nodes(run, &num);
-  if (!nodes) return DMI_FALSE;
-  for (int32_t i = 0; good && i < num; i++) {
-    if (nodes[i].state != DMI_OPENED || (run->leaving && nodes[i].dmi_id == run->me)) continue;
-    good = start_team(run, &nodes[i]);
+  for (const struct member *m = run->members; m; m = m->next) {
+    if (m->state == IN && !start_team(run, m)) return DMI_FALSE;
   }
-  free(nodes);
-  return good;
+  return DMI_TRUE;
 }
 
-static int32_t count_present(struct run *run) {
-  int32_t num;
-  DMI_node_t *nodes = all_nodes(run, &num);
-  if (!nodes) return DMI_FALSE;
-  for (int32_t i = 0; i < num; i++)
-    run->present += nodes[i].state == DMI_OPENED;
-  free(nodes);
-  return DMI_TRUE;
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static struct member *member_of(const struct run *run, int32_t dmi_id) {
+  struct member *m = run->members;
+  while (m && m->dmi_id != dmi_id)
+    m = m->next;
+  return m;
+}
+
+/* NULL: no memory. */
+static struct member *add(struct run *run, const DMI_node_t *node) {
+  struct member **end = &run->members, *m = calloc(1, sizeof(*m));
+  if (!m) {
+    (void)dmi_fail(DMI_ENOMEM);
+    return NULL;
+  }
+  while (*end)
+    end = &(*end)->next;
+  m->dmi_id = node->dmi_id;
+  m->core = node->core;
+  return *end = m;
+}
+
+/* It is gone: a goodbye has its answer, or gets it now. */
+static void drop(struct run *run, struct member *m) {
+  struct member **at = &run->members;
+  while (*at != m)
+    at = &(*at)->next;
+  *at = m->next;
+  if (m->state == GOES) (void)dmi_status_wait(dmi_status_of(&m->goodbye));
+  free(m);
+}
+
+/* The last goodbye to it, if there was one, has its answer. */
+static void say_goodbye(struct run *run, struct member *m) {
+  m->state = GOES;
+  (void)dmi_call_goodbye(run->process, m->dmi_id, &m->goodbye);
+}
+
+/* No thread runs there.  NULL: it is lost. */
+static void dismiss(struct run *run, struct member *m) {
+  if (!m) return;
+  m->state = OUT;
+  tell(run, DMI_FARM_LEAVE, m->dmi_id, 0);
+  if (m->dmi_id != run->me) say_goodbye(run, m);
+}
+
+/* What became of a goodbye?  UNDER_WAY: nothing yet. */
+static int32_t answer_of(struct member *m) {
+  struct dmi_status *status = dmi_status_of(&m->goodbye);
+  return dmi_status_is_done(status) ? dmi_status_wait(status) : UNDER_WAY;
+}
+
+/* Forgets those that have left.  Where threads still ran that the program itself has made, the
+ * notice DMI_CLOSE does not come again: so goodbye is said again, with each notice of others. */
+static void look_at_goodbyes(struct run *run) {
+  for (struct member *m = run->members, *next; m; m = next) {
+    int32_t error = m->state == GOES ? answer_of(m) : UNDER_WAY;
+    next = m->next;
+    if (error == DMI_OK || error == DMI_ENOTASKED) drop(run, m);
+    if (error == DMI_EBUSY) say_goodbye(run, m);
+  }
+}
+
+/* All is done: waits until those that were dismissed have left, or cannot. */
+static void finish_goodbyes(struct run *run) {
+  while (run->members) {
+    struct member *m = run->members;
+    if (m->state == GOES) {
+      int32_t error = dmi_status_wait(dmi_status_of(&m->goodbye));
+      if (error == DMI_EBUSY || error == DMI_ENOMEM) say_goodbye(run, m);
+    }
+    drop(run, m);
+  }
 }
 
 /* ---- Notices -------------------------------------------------------------------------------- */
@@ -129,34 +218,37 @@ static int32_t count_present(struct run *run) {
 /* Enough processes are there. */
 static int32_t begin_if_ready(struct run *run) {
   int32_t wanted = run->farm->processes > 0 ? run->farm->processes : 1;
-  if (run->begun || run->present < wanted) return DMI_TRUE;
+  if (run->begun || present(run) < wanted) return DMI_TRUE;
   run->begun = true;
   run->begin = clock_s();
   return start_all(run);
 }
 
 static int32_t on_open(struct run *run, const DMI_node_t *node) {
+  struct member *m = member_of(run, node->dmi_id);
+  if (m && m->state != GOES) return DMI_TRUE; /* DMI_nodes has told of it before */
+  if (m) drop(run, m);                        /* it has left, and another one has its id */
   if (!dmi_call_welcome(run->process, node->dmi_id)) return DMI_TRUE; /* it is gone already */
-  run->present++;
+  m = add(run, node);
+  if (!m) return DMI_FALSE;
   tell(run, DMI_FARM_JOIN, node->dmi_id, 0);
   if (run->over) return DMI_TRUE;
-  return run->begun ? start_team(run, node) : begin_if_ready(run);
-}
-
-/* No thread runs there. */
-static void dismiss(struct run *run, int32_t dmi_id) {
-  tell(run, DMI_FARM_LEAVE, dmi_id, 0);
-  if (dmi_id == run->me) {
-    run->leaving = true; /* this function runs here: the process stays */
-  } else if (dmi_call_goodbye(run->process, dmi_id, NULL)) {
-    run->present--;
-  } /* else it stays without threads, until DMI_CLOSE comes again; or DMI_LOST comes */
+  return run->begun ? start_team(run, m) : begin_if_ready(run);
 }
 
 static int32_t on_close(struct run *run, const DMI_node_t *node) {
+  struct member *m = member_of(run, node->dmi_id);
   struct dmi_farm_team *team = team_of(run, node->dmi_id);
+  if (m && m->state == GOES) {
+    int32_t error = answer_of(m); /* of the goodbye before: there may be memory now */
+    if (error != DMI_OK && error != UNDER_WAY) say_goodbye(run, m);
+    return DMI_TRUE;
+  }
+  if (m && m->state == OUT && !team) return DMI_TRUE; /* DMI_nodes has told of it before */
+  if (!m && !(m = add(run, node))) return DMI_FALSE;
+  m->state = OUT;
   if (!team) {
-    dismiss(run, node->dmi_id);
+    dismiss(run, m);
     return DMI_TRUE;
   }
   team->stopping = true;
@@ -165,12 +257,31 @@ static int32_t on_close(struct run *run, const DMI_node_t *node) {
 
 static int32_t on_lost(struct run *run, const DMI_node_t *node) {
   struct dmi_farm_team *team = team_of(run, node->dmi_id);
+  struct member *m = member_of(run, node->dmi_id);
   run->lost = true;
-  run->present--;
-  tell(run, DMI_FARM_LOSS, node->dmi_id, 0);
+  if (m) {
+    drop(run, m);
+    tell(run, DMI_FARM_LOSS, node->dmi_id, 0);
+  }
   if (!ask(run, DMI_FARM_LOST, node->dmi_id + 1)) return DMI_FALSE;
   if (team) end_team(run, team);
   return DMI_TRUE;
+}
+
+/* Who is there, and who waits to join or to leave: others may have taken the notices of these, and
+ * may be lost since. */
+static int32_t list_members(struct run *run) {
+  int32_t num, good = DMI_TRUE;
+  DMI_node_t *nodes = all_nodes(run, &num);
+  if (!nodes) return DMI_FALSE;
+  run->over = true; /* no threads yet */
+  for (int32_t i = 0; good && i < num; i++) {
+    if (nodes[i].state == DMI_OPENED) good = add(run, &nodes[i]) != NULL;
+    if (nodes[i].state == DMI_OPEN) good = on_open(run, &nodes[i]);
+    if (nodes[i].state == DMI_CLOSE) good = on_close(run, &nodes[i]);
+  }
+  free(nodes);
+  return good;
 }
 
 static int32_t on_notice(struct run *run, const DMI_node_t *node) {
@@ -197,12 +308,13 @@ static int32_t dismiss_stopped(struct run *run) {
     if (!ask(run, DMI_FARM_LOOK, dmi_id + 1)) return DMI_FALSE;
     if (run->look.threads) continue;
     end_team(run, &run->teams[i]);
-    dismiss(run, dmi_id);
+    dismiss(run, member_of(run, dmi_id));
   }
   return DMI_TRUE;
 }
 
 static int32_t look_around(struct run *run) {
+  look_at_goodbyes(run);
   if (!dismiss_stopped(run) || !ask(run, DMI_FARM_LOOK, 0)) return DMI_FALSE;
   if (run->look.error) return dmi_fail(run->look.error);
   if (run->begun && !run->team_num && run->look.done < run->farm->tasks)
@@ -231,7 +343,7 @@ static void end_all(struct run *run) {
   while (run->team_num) {
     struct dmi_farm_team team = run->teams[run->team_num - 1];
     end_team(run, &run->teams[run->team_num - 1]);
-    if (team.stopping) dismiss(run, team.dmi_id);
+    if (team.stopping) dismiss(run, member_of(run, team.dmi_id));
   }
 }
 
@@ -304,11 +416,12 @@ static int32_t bad_farm(struct dmi_process *process, const DMI_farm_t *farm) {
 }
 
 static int32_t run_farm(struct run *run) {
-  int32_t good = make(run) && count_present(run) && do_all(run);
+  int32_t good = make(run) && list_members(run) && do_all(run);
   int32_t error = good ? DMI_OK : dmi_error_last();
   if (run->team_num) (void)ask(run, DMI_FARM_STOP, 0);
   end_all(run);
   empty_queue(run);
+  finish_goodbyes(run);
   return dmi_result(error);
 }
 

@@ -55,6 +55,32 @@ sub gate {
   $second->wait_exit(0);
 }
 
+# One asks to leave before the farm begins, without having been welcomed; so it is not one of the two
+# that are waited for.
+{
+  my $first = $t->start($program, args => ['closed'], name => 'closed 1');
+  my $second = $t->start($program, join => $first, name => 'closed 2');
+  $second->expect_err(qr/joined/);
+  $second->signal('INT');
+  $first->expect_out(qr/^it wants to leave$/m);
+  my $third = $t->start($program, join => $first, name => 'closed 3');
+  $first->expect_verdict('closed', 1000, $third);
+  $second->wait_exit(0);
+}
+
+# Two are killed before the farm begins.
+if (!DMITest::nodes()) {
+  my @survive = (opts => ['--survive', '--dead-after', 20]);
+  my $first = $t->start($program, args => ['lost'], name => 'lost 1', @survive);
+  my @killed = map { $t->start($program, join => $first, name => "lost $_", @survive) } 2, 3;
+  $first->expect_out(qr/^three are there$/m);
+  $_->kill_now for @killed;
+  $_->wait_exit(signal => 'KILL') for @killed;
+  $first->expect_out(qr/^two are lost$/m);
+  my $last = $t->start($program, join => $first, name => 'lost 4', @survive);
+  $first->expect_verdict('lost', 1000, $last);
+}
+
 # One is killed: its tasks, and results of which only it had the bytes, are done again.
 if (!DMITest::nodes()) {
   my ($stdin, $open) = gate();

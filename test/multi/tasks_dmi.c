@@ -7,7 +7,10 @@
  *   dmirun tasks_dmi large N        results with pages of their own, in N processes
  *   dmirun tasks_dmi long N         tasks that wait until DMI_main's process reads a line, but for
  *                                   the first one of each process
- *   dmirun tasks_dmi exit N         a task calls DMI_exit(5)
+ *   dmirun tasks_dmi closed         begins when a process has asked to leave that was not welcomed,
+ *                                   and waits for another one
+ *   dmirun tasks_dmi lost           begins when two processes are lost, of which it has welcomed
+ * one, and waits for another one dmirun tasks_dmi exit N         a task calls DMI_exit(5)
  */
 #include "multi.h"
 
@@ -227,6 +230,47 @@ static void run_gated(int32_t processes) {
   OK(DMI_farm_free(&farm));
 }
 
+/* How many members there are, or how many of them have asked to leave. */
+static int members(bool leaving) {
+  DMI_node_t nodes[8];
+  int32_t num, found = 0;
+  MUST(DMI_nodes(nodes, &num, 8));
+  for (int32_t i = 0; i < num; i++)
+    found += !leaving || nodes[i].state == DMI_CLOSE;
+  return found;
+}
+
+/* Two processes do the tasks: notices of others, which came before, do not count. */
+static void run_two(void) {
+  const struct job job = job_of(SHORT);
+  DMI_farm_t farm = farm_of(&job, 1000, 16, 2);
+  OK(DMI_farm_run(&farm));
+  check_results(&farm);
+  OK(DMI_farm_free(&farm));
+}
+
+static void run_closed(void) {
+  while (members(true) == 0)
+    usleep(10000);
+  say("it wants to leave");
+  run_two();
+}
+
+static void run_lost(void) {
+  DMI_node_t node;
+  do {
+    MUST(DMI_poll(&node));
+  } while (node.dmi_id == 0);
+  MUST(DMI_welcome(node.dmi_id));
+  while (members(false) < 3)
+    usleep(10000);
+  say("three are there");
+  while (members(false) > 1)
+    usleep(10000);
+  say("two are lost");
+  run_two();
+}
+
 static void run_exit(int32_t processes) {
   const struct job job = job_of(EXITS);
   DMI_farm_t farm = farm_of(&job, 1000000000000, 8, processes);
@@ -248,6 +292,10 @@ void DMI_main(int argc, char **argv) {
     run_large(num);
   } else if (strcmp(what, "long") == 0) {
     run_gated(num);
+  } else if (strcmp(what, "closed") == 0) {
+    run_closed();
+  } else if (strcmp(what, "lost") == 0) {
+    run_lost();
   } else if (strcmp(what, "exit") == 0) {
     run_exit(num);
   }
