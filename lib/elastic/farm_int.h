@@ -37,8 +37,12 @@ struct dmi_farm_at {
 };
 /* Finds out the size of the table at at->addr; waits until it is there. */
 int32_t dmi_farm_table_open(struct dmi_farm_at *at);
-/* Does a step; follows the table when it has moved.  DMI_FALSE: the step was not done, or this is
- * not known (DMI_ELOST). */
+/* After a call that has failed.  True: for lack of memory, so nothing was done: it is to be called
+ * again, a little later, which it is now. */
+bool dmi_farm_pause(struct dmi_process *process);
+/* Does a step; follows the table when it has moved.  While there is no memory for it, it is tried
+ * again, until the program ends: if it were not done, tasks would be nobody's.  DMI_FALSE: the step
+ * was not done, or this is not known (DMI_ELOST). */
 int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer);
 /* Makes a table for a new farm. */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "access/save.h"
 #include "base/error.h"
@@ -47,13 +48,22 @@ void dmi_farm_use(struct dmi_program *program) {
 
 /* ---- Who asks ------------------------------------------------------------------------------- */
 
+bool dmi_farm_pause(struct dmi_process *process) {
+  const struct timespec pause = {.tv_nsec = 10000000};
+  if (dmi_error_last() != DMI_ENOMEM || atomic_load(&process->access.core.stopping)) return false;
+  nanosleep(&pause, NULL);
+  return true;
+}
+
 int32_t dmi_farm_table_open(struct dmi_farm_at *at) {
   struct dmi_farm_table head;
   const uint64_t zero = 0;
   uint64_t made;
   for (;;) {
-    if (!dmi_access_read(&at->process->access, at->addr, sizeof(head), &head, DMI_GET_READ, NULL))
+    if (!dmi_access_read(&at->process->access, at->addr, sizeof(head), &head, DMI_GET_READ, NULL)) {
+      if (dmi_farm_pause(at->process)) continue;
       return DMI_FALSE;
+    }
     if (head.made == DMI_FARM_MADE) break;
     if (!dmi_sync_watch(at->process->sync, at->addr, sizeof(made), &zero, &made, NULL))
       return DMI_FALSE;
@@ -78,7 +88,10 @@ static int32_t ask_once(const struct dmi_farm_at *at, const struct dmi_farm_step
 int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer) {
   for (;;) {
-    if (!ask_once(at, step, answer, sizeof(*answer))) return DMI_FALSE;
+    if (!ask_once(at, step, answer, sizeof(*answer))) {
+      if (dmi_farm_pause(at->process)) continue;
+      return DMI_FALSE;
+    }
     if (answer->what == 0 || answer->what == DMI_FARM_WRONG)
       return dmi_fail(dmi_because(DMI_EINVAL, "the bytes of a farm were overwritten"));
     if (answer->what != DMI_FARM_MOVED) return DMI_TRUE;

@@ -125,8 +125,8 @@ static bool wait(struct worker *worker) {
 static void give_up(struct worker *worker, int32_t error) {
   struct dmi_farm_answer answer;
   struct dmi_farm_step step = {.op = DMI_FARM_ERROR, .error = error};
-  if (dmi_farm_table_ask(&worker->at, &step, &answer))
-    (void)dmi_call_notify(worker->process, worker->about_addr);
+  (void)dmi_farm_table_ask(&worker->at, &step, &answer); /* else it finds that itself */
+  (void)dmi_call_notify(worker->process, worker->about_addr);
 }
 
 /* Works until the slot is not this thread's any more. */
@@ -134,7 +134,10 @@ static void work(struct worker *worker) {
   for (;;) {
     int32_t error;
     if (program_ends(worker)) worker->step.ends = 1;
-    if (!dmi_farm_table_ask(&worker->at, &worker->step, &worker->answer)) return;
+    if (!dmi_farm_table_ask(&worker->at, &worker->step, &worker->answer)) {
+      give_up(worker, dmi_error_last());
+      return;
+    }
     if (worker->answer.notify) (void)dmi_call_notify(worker->process, worker->about_addr);
     worker->step.done = worker->step.failed = 0;
     worker->step.again = 0;
@@ -162,31 +165,37 @@ static void work(struct worker *worker) {
 
 /* ---- The thread ----------------------------------------------------------------------------- */
 
+/* Reads from global memory, also if there is no memory for it at once. */
+static bool read_from(const struct worker *worker, int64_t addr, int64_t size, void *to) {
+  while (!dmi_access_read(&worker->process->access, addr, size, to, DMI_GET_READ, NULL)) {
+    if (!dmi_farm_pause(worker->process)) return false;
+  }
+  return true;
+}
+
 /* Reads the description of the farm, and the job behind it. */
 static bool read_about(struct worker *worker) {
-  struct dmi_access *access = &worker->process->access;
   struct dmi_farm_about *about = &worker->about;
   const int64_t addr = worker->about_addr;
-  if (!dmi_access_read(access, addr, sizeof(*about), about, DMI_GET_READ, NULL)) return false;
+  if (!read_from(worker, addr, sizeof(*about), about)) return false;
   worker->most = about->entry < ROOM_BYTES ? ROOM_BYTES / about->entry : 1;
   if (!about->job_size) return true;
   worker->job = malloc((size_t)about->job_size);
-  return worker->job && dmi_access_read(access, addr + (int64_t)sizeof(*about), about->job_size,
-                                        worker->job, DMI_GET_READ, NULL);
+  return worker->job &&
+         read_from(worker, addr + (int64_t)sizeof(*about), about->job_size, worker->job);
 }
 
 static bool begin(struct worker *worker, int64_t addr) {
-  struct dmi_access *access = &worker->process->access;
   struct dmi_farm_arg arg;
-  if (!dmi_access_read(access, addr, sizeof(arg), &arg, DMI_GET_READ, NULL)) return false;
+  if (!read_from(worker, addr, sizeof(arg), &arg)) return false;
   worker->at = (struct dmi_farm_at){.process = worker->process, .addr = arg.table};
   if (!dmi_farm_table_open(&worker->at)) return false;
   worker->step = (struct dmi_farm_step){.op = DMI_FARM_WORK,
                                         .slot = (uint32_t)arg.slot,
                                         .process = (dmi_farm_name_t)worker->process->dmi_id.n + 1,
                                         .want = 1};
-  if (!dmi_access_read(access, arg.table + (int64_t)offsetof(struct dmi_farm_table, about),
-                       sizeof(worker->about_addr), &worker->about_addr, DMI_GET_READ, NULL))
+  if (!read_from(worker, arg.table + (int64_t)offsetof(struct dmi_farm_table, about),
+                 sizeof(worker->about_addr), &worker->about_addr))
     return false;
   if (read_about(worker)) return true;
   give_up(worker, worker->job || !worker->about.job_size ? dmi_error_last() : DMI_ENOMEM);
