@@ -164,7 +164,7 @@ static bool is_work(const struct dmi_farm_table *table, const struct dmi_farm_st
   if (step->slot >= table->capacity) return false;
   slot = &table->ranges[step->slot];
   return slot->owner && slot->owner == step->process && step->done >= 0 && step->failed >= 0 &&
-         step->failed <= step->done && step->done + (step->again != 0) <= slot->num;
+         step->failed <= step->done && step->done <= slot->num - (step->again != 0);
 }
 
 static enum dmi_farm_what work(struct dmi_farm_table *table, const struct dmi_farm_step *step,
@@ -242,6 +242,10 @@ static enum dmi_farm_what run(struct dmi_farm_table *table, const struct dmi_far
       return lost(table, step);
     case DMI_FARM_AGAIN:
       return again(table, step);
+    case DMI_FARM_FAILED:
+      if (step->failed < 0 || step->failed > table->done) return DMI_FARM_WRONG;
+      table->failed = step->failed;
+      return DMI_FARM_DONE;
     case DMI_FARM_ERROR:
       if (!table->error) table->error = step->error;
       table->stop = 1;

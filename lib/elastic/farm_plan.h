@@ -50,6 +50,7 @@ enum dmi_farm_op {
   DMI_FARM_STOP,     /* threads of this process are to end; 0: all */
   DMI_FARM_LOST,     /* this process is lost */
   DMI_FARM_AGAIN,    /* these tasks, which were done, are not: num from begin on */
+  DMI_FARM_FAILED,   /* of those that are done, so many have failed for good */
   DMI_FARM_ERROR,    /* the farm cannot go on: all threads are to end */
   DMI_FARM_MOVE,     /* another table takes its place; the answer is the bytes before */
   DMI_FARM_LOOK
@@ -61,7 +62,7 @@ struct dmi_farm_step {
   dmi_farm_name_t process;
   int32_t error;  /* ERROR */
   int64_t done;   /* WORK: tasks at the begin of the slot's range that are done */
-  int64_t failed; /* WORK: of these, have failed for good */
+  int64_t failed; /* WORK: of these, have failed for good; FAILED */
   uint32_t again; /* WORK: the task behind those has failed, and is to be tried again */
   int32_t tries;  /* WORK: how often that one has failed before */
   uint32_t ends;  /* WORK: the thread ends, whatever there is to do */

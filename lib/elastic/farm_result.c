@@ -111,6 +111,13 @@ static int32_t look_at_all(struct check *check) {
   return put_range(check);
 }
 
+/* The table still counts those that had failed among what is missing. */
+static int32_t put_failed(const struct check *check) {
+  const struct dmi_farm_step step = {.op = DMI_FARM_FAILED, .failed = check->failed};
+  struct dmi_farm_answer answer;
+  return dmi_farm_table_ask(check->at, &step, &answer);
+}
+
 int32_t dmi_farm_result_check(struct dmi_farm_at *at, const struct dmi_farm_about *about,
                               int64_t *missing, int64_t *failed) {
   struct check check = {.at = at, .about = about};
@@ -118,7 +125,7 @@ int32_t dmi_farm_result_check(struct dmi_farm_at *at, const struct dmi_farm_abou
   check.page =
       malloc(about->per_page > 1 ? (size_t)(about->per_page * about->entry) : sizeof(int64_t));
   if (!check.page) return dmi_fail(DMI_ENOMEM);
-  good = look_at_all(&check);
+  good = look_at_all(&check) && put_failed(&check);
   free(check.page);
   *missing = check.missing;
   *failed = check.failed;

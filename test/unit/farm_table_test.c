@@ -134,6 +134,27 @@ static void test_full(void **state) {
   free(table);
 }
 
+/* Tasks are done again whose results are lost: those of them that had failed do not count. */
+static void test_failed_again(void **state) {
+  struct dmi_farm_table *table = table_of(2, 3);
+  uint32_t a = slot(table, 1);
+  struct dmi_farm_answer answer;
+  (void)state;
+  is_piece(work(table, 1, a, 0, 1), 0, 1);
+  (void)step(table, (struct dmi_farm_step){
+                        .op = DMI_FARM_WORK, .process = 1, .slot = a, .done = 1, .failed = 1});
+  is_piece(work(table, 1, a, 1, 1), 2, 1);
+  assert_int_equal(work(table, 1, a, 1, 1).what, DMI_FARM_END);
+  answer = step(table, (struct dmi_farm_step){.op = DMI_FARM_AGAIN, .begin = 0, .num = 2});
+  assert_int_equal(answer.done, 1);
+  answer = step(table, (struct dmi_farm_step){.op = DMI_FARM_FAILED, .failed = 2});
+  assert_int_equal(answer.what, DMI_FARM_WRONG);
+  answer = step(table, (struct dmi_farm_step){.op = DMI_FARM_FAILED, .failed = 0});
+  assert_int_equal(answer.what, DMI_FARM_DONE);
+  assert_int_equal(answer.failed, 0);
+  free(table);
+}
+
 /* Who waits is woken by each step that gives it something to do, or ends it. */
 static void test_wakes(void **state) {
   struct dmi_farm_table *table = table_of(4, 3);
@@ -192,6 +213,12 @@ static void test_wrong(void **state) {
   assert_int_equal(work(table, 1, 7, 0, 1).what, DMI_FARM_WRONG);
   assert_int_equal(work(table, 1, a, 3, 1).what, DMI_FARM_WRONG); /* more than it has */
   assert_int_equal(work(table, 1, a, -1, 1).what, DMI_FARM_WRONG);
+  assert_int_equal(
+      step(table,
+           (struct dmi_farm_step){
+               .op = DMI_FARM_WORK, .process = 1, .slot = a, .done = INT64_MAX, .again = 1})
+          .what,
+      DMI_FARM_WRONG);
   assert_int_equal(step(table, (struct dmi_farm_step){.op = 99}).what, DMI_FARM_WRONG);
   assert_int_equal(
       step(table, (struct dmi_farm_step){.op = DMI_FARM_AGAIN, .begin = 9, .num = 2}).what,
@@ -342,7 +369,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pieces_shrink), cmocka_unit_test(test_long_tasks_are_shared),
       cmocka_unit_test(test_failures),      cmocka_unit_test(test_full),
-      cmocka_unit_test(test_wakes),         cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_wrong),         cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_failed_again),  cmocka_unit_test(test_wakes),
+      cmocka_unit_test(test_stop),          cmocka_unit_test(test_wrong),
+      cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
