@@ -19,6 +19,7 @@
 #include "sync/sync.h"
 
 #define FIRST_CAPACITY 16u
+#define OVERWRITTEN "the bytes of a farm were overwritten"
 #define TAG ((int8_t)-1) /* of steps on tables, among the negative ones */
 
 /* ---- At the owner --------------------------------------------------------------------------- */
@@ -93,7 +94,7 @@ int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *s
       return DMI_FALSE;
     }
     if (answer->what == 0 || answer->what == DMI_FARM_WRONG)
-      return dmi_fail(dmi_because(DMI_EINVAL, "the bytes of a farm were overwritten"));
+      return dmi_fail(dmi_because(DMI_EINVAL, OVERWRITTEN));
     if (answer->what != DMI_FARM_MOVED) return DMI_TRUE;
     at->addr = answer->addr;
     if (!dmi_farm_table_open(at)) return DMI_FALSE;
@@ -114,13 +115,21 @@ static int32_t write_table(const struct dmi_farm_at *at, const struct dmi_farm_t
                           DMI_EXCLUSIVE_WRITE, NULL);
 }
 
+/* It cannot be used.  Keeps the error of the call before; DMI_FALSE. */
+static int32_t unmap_table(const struct dmi_farm_at *at) {
+  int32_t error = dmi_error_last();
+  (void)dmi_call_munmap(at->process, at->addr, NULL);
+  return dmi_fail(error);
+}
+
 int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t about, int64_t tasks) {
   struct dmi_farm_table *table = malloc(dmi_farm_table_size(FIRST_CAPACITY));
   int32_t good;
   if (!table) return dmi_fail(DMI_ENOMEM);
   dmi_farm_table_init(table, FIRST_CAPACITY, tasks);
   table->about = about;
-  good = map_table(at, FIRST_CAPACITY) && write_table(at, table);
+  good = map_table(at, FIRST_CAPACITY);
+  if (good && !write_table(at, table)) good = unmap_table(at);
   free(table);
   return good;
 }
@@ -135,6 +144,18 @@ void dmi_farm_table_free(struct dmi_process *process, int64_t addr) {
   }
 }
 
+/* The step MOVE: `before` gets the answer, and the bytes of the table. */
+static int32_t close_table(const struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                           char *before, uint32_t capacity) {
+  struct dmi_farm_answer answer;
+  struct dmi_farm_table head;
+  if (!ask_once(at, step, before, sizeof(answer) + at->size)) return DMI_FALSE;
+  memcpy(&answer, before, sizeof(answer));
+  memcpy(&head, before + sizeof(answer), sizeof(head));
+  if (answer.what == DMI_FARM_DONE && head.capacity == capacity) return DMI_TRUE;
+  return dmi_fail(dmi_because(DMI_EINVAL, OVERWRITTEN));
+}
+
 int32_t dmi_farm_table_more(struct dmi_farm_at *at) {
   struct dmi_farm_at more = *at;
   struct dmi_farm_step step = {.op = DMI_FARM_MOVE};
@@ -145,9 +166,10 @@ int32_t dmi_farm_table_more(struct dmi_farm_at *at) {
   struct dmi_farm_table *table = calloc(1, dmi_farm_table_size(2 * capacity));
   int32_t good = before && table ? DMI_TRUE : dmi_fail(DMI_ENOMEM);
   /* Zeros first: when the old one is closed the new one must not lack memory. */
-  if (good) good = map_table(&more, 2 * capacity) && write_table(&more, table);
+  if (good) good = map_table(&more, 2 * capacity);
   step.addr = more.addr;
-  if (good) good = ask_once(at, &step, before, answer_size + at->size);
+  if (good && !(write_table(&more, table) && close_table(at, &step, before, capacity)))
+    good = unmap_table(&more);
   if (good) {
     memcpy(table, before + answer_size, at->size);
     dmi_farm_table_grow(table, 2 * capacity);
