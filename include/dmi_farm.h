@@ -93,10 +93,10 @@ typedef struct {
  * threads ended.  `event` is called by the thread that has called DMI_farm_run.
  *
  * Errors: DMI_EINVAL for a pointer of NULL or a negative number in *farm_ptr.  DMI_ESIZE when the
- * results together have 2^62 bytes or more.  DMI_ENOFUNC when the program defines no DMI_farm_task.
- * DMI_ENOMEM when there is no memory for results, here or where a task was done.  DMI_ELOST when
- * what the farm keeps itself was lost with a process.  DMI_EEND when the program is ending
- * (dmi_ext.h).  When it fails no result is kept.
+ * results together, or the job, have 2^62 bytes or more.  DMI_ENOFUNC when the program defines no
+ * DMI_farm_task. DMI_ENOMEM when there is no memory for results, here or where a task was done.
+ * DMI_ELOST when what the farm keeps itself was lost with a process.  DMI_EEND when the program is
+ * ending (dmi_ext.h).  When it fails no result is kept.
  *
  * Threads: one at a time in the program, as it handles notices: DMI_main, DMI_recover, or a DMI
  * thread.  (Not in the manual; chapter 3.)
@@ -110,7 +110,8 @@ int32_t DMI_farm_run(DMI_farm_t *farm_ptr);
  *
  * Errors: DMI_EINVAL when `farm_ptr` is NULL, `out` is NULL although there are results, or there is
  * no such task.  DMI_EADDR when DMI_farm_run has not succeeded, or DMI_farm_free was called.
- * DMI_ELOST when the result was lost with a process since DMI_farm_run has returned.
+ * DMI_ELOST when the result was lost with a process since DMI_farm_run has returned; also behind a
+ * DMI_revive.
  *
  * Threads: any; of any process that has a copy of *farm_ptr.  (Not in the manual; chapter 3.)
  */

@@ -150,9 +150,10 @@ static int32_t has_results(const DMI_farm_t *farm) {
 
 static int32_t read_mark(struct dmi_process *process, const DMI_farm_t *farm, int64_t task,
                          int64_t *mark) {
-  return dmi_access_read(&process->access,
-                         farm->dmi_private[RESULTS] + task * farm->dmi_private[ENTRY],
-                         sizeof(*mark), mark, DMI_GET_READ, NULL);
+  const int64_t addr = farm->dmi_private[RESULTS] + task * farm->dmi_private[ENTRY];
+  if (!dmi_access_read(&process->access, addr, sizeof(*mark), mark, DMI_GET_READ, NULL))
+    return DMI_FALSE;
+  return *mark ? DMI_TRUE : dmi_fail(dmi_because(DMI_ELOST, "its page was lost, and made anew"));
 }
 
 static int32_t status_of(int64_t mark) {
@@ -166,10 +167,8 @@ int32_t dmi_farm_result(struct dmi_process *process, const DMI_farm_t *farm, int
   if (task < 0 || task >= farm->tasks)
     return dmi_fail(dmi_because(DMI_EINVAL, "the farm has no such task"));
   if (farm->result_size && !out) return dmi_fail(dmi_because(DMI_EINVAL, "`out` is NULL"));
-  if (status) {
-    if (!read_mark(process, farm, task, &mark)) return DMI_FALSE;
-    *status = status_of(mark);
-  }
+  if (!read_mark(process, farm, task, &mark)) return DMI_FALSE;
+  if (status) *status = status_of(mark);
   return dmi_access_read(
       &process->access,
       farm->dmi_private[RESULTS] + task * farm->dmi_private[ENTRY] + (int64_t)sizeof(mark),
@@ -195,7 +194,8 @@ int32_t dmi_farm_failed(struct dmi_process *process, const DMI_farm_t *farm, int
 
 int32_t dmi_farm_free(struct dmi_process *process, DMI_farm_t *farm) {
   if (!has_results(farm)) return DMI_FALSE;
+  if (farm->dmi_private[RESULTS] && !dmi_call_munmap(process, farm->dmi_private[RESULTS], NULL))
+    return DMI_FALSE;
   farm->dmi_private[ENTRY] = 0;
-  return farm->dmi_private[RESULTS] ? dmi_call_munmap(process, farm->dmi_private[RESULTS], NULL)
-                                    : DMI_TRUE;
+  return DMI_TRUE;
 }

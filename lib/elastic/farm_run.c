@@ -409,6 +409,7 @@ static int32_t bad_farm(struct dmi_process *process, const DMI_farm_t *farm) {
   if (farm->tasks < 0 || farm->result_size < 0 || farm->job_size < 0 || farm->processes < 0 ||
       farm->threads < 0 || farm->retries < 0)
     return dmi_because(DMI_EINVAL, "a number of the farm is negative");
+  if (farm->job_size > INT64_C(1) << 62) return dmi_because(DMI_ESIZE, "the job is too large");
   if (farm->job_size && !farm->job)
     return dmi_because(DMI_EINVAL, "the job is NULL, but its size is not 0");
   if (process->program.farm_task) return DMI_OK;

@@ -107,6 +107,10 @@ static void wrong(void) {
   farm.job_size = 1;
   FAILS(DMI_farm_run(&farm), DMI_EINVAL);
   farm = good;
+  farm.job = &good;
+  farm.job_size = INT64_MAX;
+  FAILS(DMI_farm_run(&farm), DMI_ESIZE);
+  farm = good;
   farm.threads = -1;
   FAILS(DMI_farm_run(&farm), DMI_EINVAL);
   farm = good;
