@@ -274,5 +274,5 @@ void dmi_farm_table_step(struct dmi_farm_table *table, uint64_t size,
   answer->done = table->done;
   answer->failed = table->failed;
   answer->error = table->error;
-  answer->threads = threads_of(table, step->process);
+  answer->threads = threads_of(table, step->op == DMI_FARM_WORK ? 0 : step->process);
 }

@@ -94,7 +94,8 @@ struct dmi_farm_answer {
   int64_t addr;
   int64_t done, failed;
   int32_t error;
-  uint32_t threads; /* that have slots, of the process that the step names; 0: of all */
+  uint32_t threads; /* that have slots: WORK: of all; else of the process that the step names; 0:
+                       of all */
 };
 
 /* Bytes of a table with so many ranges. */

@@ -23,6 +23,7 @@
 
 #define PIECE_NS 5e6         /* what a piece should take */
 #define LONG_NS 20e6         /* what takes longer is not ended, if others can do the rest */
+#define MANY 64              /* threads; with more of them both times grow, as steps take longer */
 #define GROWTH 8             /* a piece has at most so many times the tasks of the one before */
 #define ROOM_BYTES (1 << 20) /* of results that are written together, if they are so small */
 
@@ -50,6 +51,11 @@ static bool program_ends(const struct worker *worker) {
   return atomic_load(&worker->process->access.core.stopping) != 0;
 }
 
+/* How much longer a piece takes than with few threads: so the owner of the table keeps up. */
+static double many_times(const struct worker *worker) {
+  return worker->answer.threads > MANY ? (double)worker->answer.threads / MANY : 1;
+}
+
 /* ---- Tasks ---------------------------------------------------------------------------------- */
 
 /* Does a task.  False: it has failed, and is to be tried again. */
@@ -71,9 +77,9 @@ static bool do_task(struct worker *worker, int64_t task, int32_t tries, char *en
 /* Does the tasks of the piece, or those that can be done now. */
 static void do_tasks(struct worker *worker) {
   const struct dmi_farm_answer *piece = &worker->answer;
-  const double begin = clock_ns();
+  const double begin = clock_ns(), times = many_times(worker);
   double spent = 0;
-  for (int64_t i = 0; i < piece->num && spent < LONG_NS && !program_ends(worker); i++) {
+  for (int64_t i = 0; i < piece->num && spent < times * LONG_NS && !program_ends(worker); i++) {
     char *entry = worker->entries + i * worker->about.entry;
     memset(entry, 0, (size_t)worker->about.entry);
     if (!do_task(worker, piece->begin + i, worker->tries, entry)) {
@@ -85,7 +91,8 @@ static void do_tasks(struct worker *worker) {
     spent = clock_ns() - begin;
   }
   if (worker->step.done) {
-    double want = PIECE_NS / (spent / (double)worker->step.done + 1), most = (double)worker->most;
+    double want = times * PIECE_NS / (spent / (double)worker->step.done + 1),
+           most = (double)worker->most;
     if (want > GROWTH * (double)worker->step.done) want = GROWTH * (double)worker->step.done;
     worker->step.want = (int64_t)(want < most ? want : most);
   }

@@ -193,7 +193,8 @@ static void test_stop(void **state) {
   assert_int_equal(answer.threads, 2);
   answer = work(table, 1, b, 0, 1);
   assert_int_equal(answer.what, DMI_FARM_END);
-  assert_false(answer.notify); /* another one still runs there */
+  assert_int_equal(answer.threads, 2); /* of all processes */
+  assert_false(answer.notify);         /* another one still runs there */
   answer = work(table, 1, a, 0, 1);
   assert_int_equal(answer.what, DMI_FARM_END);
   assert_true(answer.notify);
