@@ -27,8 +27,7 @@ extern "C" {
  *
  * A task may be done more than once, as a process may be lost that has done it; its result counts
  * once.  So it should only compute its result, or what may be done again.  It may call any function
- * of DMI but those that take notices from the farm: DMI_farm_run, DMI_rescale, DMI_poll, DMI_peek.
- * That holds for `event`, too.
+ * of DMI but DMI_farm_run.
  *
  * Return value: 0 when the task is done.  Any other number says that it has failed: it is tried
  * again as often as the farm's `retries`, where possible in another process, and then the number is
@@ -50,11 +49,11 @@ int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job);
 typedef struct {
   int32_t kind;      /* DMI_FARM_JOIN ... DMI_FARM_NOTE */
   int32_t dmi_id;    /* JOIN, LEAVE, LOSS, NOTE: of the process */
-  int64_t value;     /* NOTE: what DMI_notify was given; LEAVE: 1 if it is the calling process */
+  int64_t value;     /* NOTE: what DMI_notify was given */
   int64_t tasks;     /* of the farm */
   int64_t done;      /* of these, those included that have failed for good */
   int64_t failed;    /* of these */
-  int32_t processes; /* that were welcomed, and have not asked to leave */
+  int32_t processes; /* that were welcomed */
   double seconds;    /* since the first task was given out; 0: not yet */
 } DMI_farm_event_t;
 
@@ -65,7 +64,7 @@ typedef struct {
   int64_t tasks;       /* how many there are: numbers 0 to tasks - 1 */
   int64_t result_size; /* bytes of a task's result; 0: none */
   const void *job;     /* bytes that all tasks get */
-  int64_t job_size;    /* of these; 0: none.  Each thread keeps a copy */
+  int64_t job_size;    /* of these; 0: none */
   int32_t processes;   /* begin when so many have been welcomed; 0: 1 */
   int32_t threads;     /* in each process; 0: one for each core */
   int32_t retries;     /* how often a task that fails is tried again */
@@ -83,8 +82,7 @@ typedef struct {
  * starts threads there; stops those of a process that asks to leave, each after its present task,
  * and dismisses it; has tasks done again that a lost process was doing (dmirun --survive).
  * When the calling process is asked to leave its threads stop, too, but it stays, as this function
- * runs there; the program may dismiss it afterwards (DMI_goodbye).  When no other process is there,
- * none waits to join, and tasks are left, it fails with DMI_ELEAVING.
+ * runs there; the program may dismiss it afterwards (DMI_goodbye).
  *
  * Tasks may be of any length, as threads take several short ones at a time, with one message; all
  * threads end at about the same time.  Results are kept in global memory until DMI_farm_free:
@@ -98,8 +96,7 @@ typedef struct {
  * results together, or the job, have 2^62 bytes or more.  DMI_ENOFUNC when the program defines no
  * DMI_farm_task. DMI_ENOMEM when there is no memory for results, here or where a task was done.
  * DMI_ELOST when what the farm keeps itself was lost with a process.  DMI_EEND when the program is
- * ending (dmi_ext.h).  DMI_ELEAVING when all processes have been asked to leave.  When it fails no
- * result is kept.
+ * ending (dmi_ext.h).  When it fails no result is kept.
  *
  * Threads: one at a time in the program, as it handles notices: DMI_main, DMI_recover, or a DMI
  * thread.  (Not in the manual; chapter 3.)
@@ -149,9 +146,8 @@ int32_t DMI_farm_free(DMI_farm_t *farm_ptr);
 
 /*
  * Prints what happens, as the `event` of a farm: a line for each process that joins ("welcome 1!"),
- * leaves ("goodbye 1!") or is lost ("lost 1!"), when the calling process has no tasks any more, and
- * when none is left.  `arg`, the event_arg of the farm, is the FILE * to print to, or NULL:
- * standard output.
+ * leaves ("goodbye 1!") or is lost ("lost 1!"), and when none is left.  `arg`, the event_arg of the
+ * farm, is the FILE * to print to, or NULL: standard output.
  *
  * Threads: any.  (Not in the manual; chapter 3.)
  */

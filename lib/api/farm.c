@@ -39,9 +39,7 @@ void DMI_farm_print(const DMI_farm_event_t *event, void *arg) {
       fprintf(file, "welcome %d!\n", event->dmi_id);
       break;
     case DMI_FARM_LEAVE:
-      fprintf(file,
-              event->value ? "no tasks in %d any more (it stays until the end)\n" : "goodbye %d!\n",
-              event->dmi_id);
+      fprintf(file, "goodbye %d!\n", event->dmi_id);
       break;
     case DMI_FARM_LOSS:
       fprintf(file, "lost %d!\n", event->dmi_id);

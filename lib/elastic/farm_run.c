@@ -49,7 +49,6 @@ struct run {
   struct member *members;
   int32_t me; /* dmi_id; it is never GOES, as this function runs there */
   bool begun, over, lost;
-  bool idle;    /* the event IDLE was told, and is true still */
   int64_t told; /* tasks done at the last event PROGRESS */
   double begin;
 };
@@ -181,7 +180,7 @@ static void say_goodbye(struct run *run, struct member *m) {
 static void dismiss(struct run *run, struct member *m) {
   if (!m) return;
   m->state = OUT;
-  tell(run, DMI_FARM_LEAVE, m->dmi_id, m->dmi_id == run->me);
+  tell(run, DMI_FARM_LEAVE, m->dmi_id, 0);
   if (m->dmi_id != run->me) say_goodbye(run, m);
 }
 
@@ -315,13 +314,11 @@ static int32_t dismiss_stopped(struct run *run) {
 }
 
 static int32_t look_around(struct run *run) {
-  bool idle;
   look_at_goodbyes(run);
   if (!dismiss_stopped(run) || !ask(run, DMI_FARM_LOOK, 0)) return DMI_FALSE;
   if (run->look.error) return dmi_fail(run->look.error);
-  idle = run->begun && !run->team_num && run->look.done < run->farm->tasks;
-  if (idle && !run->idle) tell(run, DMI_FARM_IDLE, 0, 0);
-  run->idle = idle;
+  if (run->begun && !run->team_num && run->look.done < run->farm->tasks)
+    tell(run, DMI_FARM_IDLE, 0, 0);
   if (run->look.done - run->told >= run->farm->tasks / 100 + 1 ||
       (run->look.done == run->farm->tasks && run->told < run->look.done)) {
     run->told = run->look.done;
@@ -330,21 +327,10 @@ static int32_t look_around(struct run *run) {
   return DMI_TRUE;
 }
 
-/* Waits for a notice, unless all have been asked to leave, this process, too, and none comes. */
-static int32_t next_notice(struct run *run, DMI_node_t *node) {
-  const struct member *me = member_of(run, run->me);
-  int32_t found = DMI_FALSE;
-  if (run->team_num || present(run) || !me || me->state != OUT)
-    return dmi_call_poll(run->process, node);
-  if (!dmi_call_peek(run->process, node, &found)) return DMI_FALSE;
-  return found ? DMI_TRUE
-               : dmi_fail(dmi_because(DMI_ELEAVING, "all processes have been asked to leave"));
-}
-
 static int32_t handle_notices(struct run *run) {
   while (run->look.done < run->farm->tasks) {
     DMI_node_t node;
-    if (!next_notice(run, &node)) return DMI_FALSE;
+    if (!dmi_call_poll(run->process, &node)) return DMI_FALSE;
     if (!on_notice(run, &node) || !look_around(run)) return DMI_FALSE;
   }
   return DMI_TRUE;

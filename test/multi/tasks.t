@@ -68,19 +68,6 @@ sub gate {
   $second->wait_exit(0);
 }
 
-# The only process is asked to leave.
-{
-  my ($stdin, $open) = gate();
-  my $only = $t->start($program, args => ['alone'], name => 'alone', stdin => $stdin);
-  $only->expect_out(qr/(?:^task \d+ begins\n){2}/m);
-  $only->signal('INT');
-  $only->expect_err(qr/=== closed ===/);
-  print $open "\n";
-  $only->expect_out(qr/^no tasks in 0 any more/m);
-  $only->expect_out(qr/^verdict alone: \d+ checks, 0 failed$/m);
-  $only->wait_exit(0);
-}
-
 # Two are killed before the farm begins.
 if (!DMITest::nodes()) {
   my @survive = (opts => ['--survive', '--dead-after', 20]);

@@ -9,7 +9,6 @@
  *                                   the first one of each process
  *   dmirun tasks_dmi closed         begins when a process has asked to leave that was not welcomed,
  *                                   and waits for another one
- *   dmirun tasks_dmi alone          as long, but asked to leave while there are tasks: fails
  *   dmirun tasks_dmi lost           begins when two processes are lost, of which it has welcomed
  * one, and waits for another one dmirun tasks_dmi exit N         a task calls DMI_exit(5)
  */
@@ -261,17 +260,6 @@ static void run_closed(void) {
   run_two();
 }
 
-static void run_alone(void) {
-  struct job job = job_of(GATED);
-  DMI_farm_t farm = farm_of(&job, 1000000000000, 0, 1);
-  pthread_t thread;
-  MUST(DMI_mmap(&job.gate, 8, 1, NULL));
-  IS(pthread_create(&thread, NULL, open_gate, &job.gate) == 0);
-  farm.threads = 1;
-  FAILS(DMI_farm_run(&farm), DMI_ELEAVING);
-  IS(pthread_join(thread, NULL) == 0);
-}
-
 static void run_lost(void) {
   DMI_node_t node;
   do {
@@ -310,8 +298,6 @@ void DMI_main(int argc, char **argv) {
     run_gated(num);
   } else if (strcmp(what, "closed") == 0) {
     run_closed();
-  } else if (strcmp(what, "alone") == 0) {
-    run_alone();
   } else if (strcmp(what, "lost") == 0) {
     run_lost();
   } else if (strcmp(what, "exit") == 0) {
