@@ -78,6 +78,7 @@ extern "C" {
 #define DMI_EOWNERDEAD 17 /* a process was lost that held this lock; the caller holds it now */
 #define DMI_EBROKEN 18    /* a process was lost: the round of the barrier does not end */
 #define DMI_EEND 19       /* the program is ending (DMI_exit): nothing is waited for, or created */
+#define DMI_EREMOTE 20    /* a remote function has failed (dmi_remote.h): there is no such value */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.
@@ -336,7 +337,8 @@ int32_t DMI_wake(DMI_thread_t thread, DMI_local_status_t *status);
  *
  * Errors: DMI_ENOFUNC when the program defines no DMI_scaleunit.  DMI_EINVAL for a negative number,
  * a `thread_num` above 65536, or `init_node_num` 0 without DMI_start_scale.  DMI_EBUSY in any other
- * thread than that of DMI_main or DMI_recover, and in a function that DMI_rescale calls there.
+ * thread than that of DMI_main or DMI_recover, in a function that DMI_rescale calls there, and
+ * while another thread of this process is in DMI_farm_run (dmi_farm.h).
  * DMI_ELEAVING when all processes have asked to leave.  DMI_EEND when the program is ending
  * (dmi_ext.h).  DMI_ENOMEM.
  *

@@ -89,6 +89,7 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, 
 
 void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
   call->group = NULL;
+  call->end = NULL;
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
@@ -97,12 +98,17 @@ void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, boo
 
 void dmi_access_call_finish(struct dmi_call *call) {
   struct dmi_status *status = call->status;
+  struct dmi_access_end *end = call->end;
   int32_t error;
   if (atomic_fetch_sub(&call->left, 1) != 1) return;
   error = atomic_load(&call->error);
   dmi_group_unref(call->group);
   if (call->heap) free(call);
-  dmi_status_done(status, error);
+  if (end) {
+    end->done(end, error);
+  } else {
+    dmi_status_done(status, error);
+  }
 }
 
 void dmi_access_call_fail(struct dmi_call *call, int32_t error) {

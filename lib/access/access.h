@@ -114,11 +114,18 @@ struct dmi_op {
   unsigned char small[24]; /* for small inputs, and for an answer that the caller does not want */
 };
 
+/* Is told that a call is complete, in whichever thread that happens: it must not wait, nor access
+ * global memory.  The library's last access to it is this call. */
+struct dmi_access_end {
+  void (*done)(struct dmi_access_end *end, int32_t error);
+};
+
 /* A call of the API.  It is complete when all its operations are. */
 struct dmi_call {
   _Atomic uint32_t left; /* operations that are not complete, plus 1 until all have begun */
   _Atomic int32_t error; /* of the first operation that failed */
   struct dmi_status *status;
+  struct dmi_access_end *end; /* NULL, or is told instead of the status */
   struct dmi_group *group; /* NULL, or a reference to the group whose parts are in use */
   bool heap;
 };
@@ -190,6 +197,10 @@ uint64_t dmi_access_tables(const struct dmi_access *access);
 /* DMI_read and DMI_write; `status` NULL: synchronous.  They return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status);
+/* DMI_read that does not wait but, in its caller, for the directory.  True: it is over, with *error;
+ * false: `end` is told, or was already.  The bytes may not be looked at before. */
+bool dmi_access_fetch(struct dmi_access *access, int64_t addr, int64_t size, void *buf, int8_t mode,
+                      struct dmi_access_end *end, int32_t *error);
 int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status);
 

@@ -148,26 +148,33 @@ static int32_t bad_mode(DMI_local_status_t *status, const char *reason) {
   return dmi_status_refuse(status, dmi_because(DMI_EINVAL, reason));
 }
 
-int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
-                        int8_t mode, DMI_local_status_t *status) {
-  struct transfer transfer;
-  if (size < 0 || (size && !buf)) return bad_buffer(status, size);
+/* What a mode for reading asks for.  False: it is none. */
+static bool read_mode(struct transfer *transfer, int8_t mode) {
   switch (mode) {
     case DMI_INVALIDATE_READ:
-      transfer.type = DMI_REQ_READ;
-      transfer.kind = DMI_KIND_INVALIDATE;
-      break;
+      transfer->type = DMI_REQ_READ;
+      transfer->kind = DMI_KIND_INVALIDATE;
+      return true;
     case DMI_UPDATE_READ:
-      transfer.type = DMI_REQ_READ;
-      transfer.kind = DMI_KIND_UPDATE;
-      break;
+      transfer->type = DMI_REQ_READ;
+      transfer->kind = DMI_KIND_UPDATE;
+      return true;
     case DMI_GET_READ:
-      transfer.type = DMI_REQ_GET;
-      transfer.kind = 0;
-      break;
+      transfer->type = DMI_REQ_GET;
+      transfer->kind = 0;
+      return true;
     default:
-      return bad_mode(status,
-                      "the mode is not one of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
+      return false;
+  }
+}
+
+static int32_t read_with(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
+                         int8_t mode, DMI_local_status_t *status, struct dmi_access_end *end) {
+  struct transfer transfer;
+  if (size < 0 || (size && !buf)) return bad_buffer(status, size);
+  if (!read_mode(&transfer, mode)) {
+    return bad_mode(status,
+                    "the mode is not one of DMI_INVALIDATE_READ, DMI_UPDATE_READ, DMI_GET_READ");
   }
   if (!size) return nothing(status);
   transfer.access = access;
@@ -176,7 +183,25 @@ int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, v
   transfer.buf = buf;
   transfer.write = false;
   transfer.status = status;
+  transfer.end = end;
   return run(&transfer);
+}
+
+int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
+                        int8_t mode, DMI_local_status_t *status) {
+  return read_with(access, addr, size, buf, mode, status, NULL);
+}
+
+/* The status is done only if the call is over without `end`. */
+bool dmi_access_fetch(struct dmi_access *access, int64_t addr, int64_t size, void *buf, int8_t mode,
+                      struct dmi_access_end *end, int32_t *error) {
+  DMI_local_status_t status;
+  if (!read_with(access, addr, size, buf, mode, &status, end)) {
+    *error = dmi_error_last();
+    return true;
+  }
+  *error = DMI_OK;
+  return dmi_status_is_done(dmi_status_of(&status));
 }
 
 /* True if the address is in no mapping, and just behind the last byte of one. */
@@ -225,5 +250,6 @@ int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, 
   transfer.kind = 0;
   transfer.write = true;
   transfer.status = status;
+  transfer.end = NULL;
   return run(&transfer);
 }

@@ -16,6 +16,7 @@ struct transfer {
   uint8_t type, kind; /* of its operations */
   bool write;
   DMI_local_status_t *status; /* NULL: the caller waits */
+  struct dmi_access_end *end; /* with a status: is told instead of it; may be NULL */
 };
 
 /* ---- Finding the mapping; inline, since every hit does it ---- */

@@ -90,6 +90,7 @@ int32_t dmi_access_parts(const struct transfer *transfer, struct dmi_mapping *ma
   } else if ((call = malloc(sizeof(*call)))) {
     dmi_status_begin(dmi_status_of(transfer->status));
     dmi_access_call_begin(call, dmi_status_of(transfer->status), true);
+    call->end = transfer->end;
     begin_all(transfer, call, mapping, transfer->addr, transfer->size);
   } else {
     error = DMI_ENOMEM;

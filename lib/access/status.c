@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "net/net.h"
@@ -60,12 +60,6 @@ void dmi_status_spin(struct dmi_status *status) {
     sched_yield();
 }
 
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Sets WAITED, so that dmi_status_done wakes this thread; returns the state to sleep on.  0: the
  * call is not in flight. */
 static uint32_t to_sleep(struct dmi_status *status) {
@@ -79,11 +73,11 @@ static uint32_t to_sleep(struct dmi_status *status) {
 }
 
 bool dmi_status_wait_for(struct dmi_status *status, int64_t ns) {
-  const int64_t until = now_ns() + ns;
+  const int64_t until = dmi_clock_ns() + ns;
   uint32_t waited;
   while ((waited = to_sleep(status)) != 0 && ns > 0) {
     dmi_futex_wait_for(&status->state, waited, ns);
-    ns = until - now_ns();
+    ns = until - dmi_clock_ns();
   }
   return waited == 0;
 }

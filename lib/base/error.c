@@ -91,7 +91,8 @@ const char *dmi_error_name(int32_t error) {
                                       [DMI_ELOST] = "DMI_ELOST",
                                       [DMI_EOWNERDEAD] = "DMI_EOWNERDEAD",
                                       [DMI_EBROKEN] = "DMI_EBROKEN",
-                                      [DMI_EEND] = "DMI_EEND"};
+                                      [DMI_EEND] = "DMI_EEND",
+                                      [DMI_EREMOTE] = "DMI_EREMOTE"};
   if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
   return names[error];
 }
@@ -105,10 +106,11 @@ const char *dmi_error_text(int32_t error) {
              "object has not been initialised";
     case DMI_EADDR:
       return "the global address is in no mapping (never mapped, or unmapped since), or nothing "
-             "that this call takes begins there; or the farm has no results";
+             "that this call takes begins there; or the farm has no results; or the call of a "
+             "remote function has not failed";
     case DMI_ERANGE:
       return "the range leaves its mapping; or, for read-modify-writes, locks and DMI_watch, its "
-             "page";
+             "page; or, of a remote function's value, that";
     case DMI_ESIZE:
       return "sizes and counts must be positive, and page size times page count, or what a farm "
              "keeps, below 2^62; or the bytes are more than DMI_suspend_with has room for";
@@ -149,6 +151,9 @@ const char *dmi_error_text(int32_t error) {
       return "a process was lost: no thread passes this round of the barrier, all arrive anew";
     case DMI_EEND:
       return "the program is ending (DMI_exit): nothing is waited for any more, no thread created";
+    case DMI_EREMOTE:
+      return "the remote function that should have made this value has failed, or one whose "
+             "output that needed; DMI_data_failure says why";
     default:
       return "unknown error number";
   }

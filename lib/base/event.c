@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 /* ---- The rows -------------------------------------------------------------------------------- */
@@ -137,10 +138,7 @@ void dmi_stream_is(struct dmi_stream *stream, dmi_id_t dmi_id) {
 }
 
 uint64_t dmi_stream_clock(const struct dmi_stream *stream, enum dmi_event_type type) {
-  struct timespec now;
-  if (!dmi_stream_wants(stream, type)) return 0;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  return dmi_stream_wants(stream, type) ? (uint64_t)dmi_clock_ns() : 0;
 }
 
 void dmi_stream_emit(struct dmi_stream *stream, const struct dmi_event *event) {

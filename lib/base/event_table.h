@@ -144,7 +144,29 @@
     ADDRESS(lock, "", "where it is") \
     NUMBER(waited, "ns", "for it")) \
   EVENT(unmapped, DEBUG, LOG, "memory", "mapping {mapping} is unmapped", "A mapping was freed.", \
-    ADDRESS(mapping, "", "its first byte"))
+    ADDRESS(mapping, "", "its first byte")) \
+  EVENT(call_queued, DEBUG, NOT, "remote", "", "A call of a remote function has come to this process.", \
+    TEXT(client, "", "member that has issued it, and the number of its client") \
+    NUMBER(call, "", "its number there") \
+    TEXT(function, "", "its name")) \
+  EVENT(call_complete, DEBUG, NOT, "remote", "", "It is known where all inputs of the call are.", \
+    TEXT(client, "", "as above") \
+    NUMBER(call, "", "its number")) \
+  EVENT(call_fired, DEBUG, NOT, "remote", "", "The function begins.", \
+    TEXT(client, "", "as above") \
+    NUMBER(call, "", "its number") \
+    NUMBER(worker, "", "its place among those that run in this process, from 0") \
+    TEXT(function, "", "its name")) \
+  EVENT(call_done, DEBUG, NOT, "remote", "", "The function has returned, and its outputs can be read; or it has failed.", \
+    TEXT(client, "", "as above") \
+    NUMBER(call, "", "its number") \
+    NUMBER(worker, "", "as above") \
+    TEXT(function, "", "its name") \
+    NUMBER(us, "us", "since it began") \
+    NUMBER(failed, "", "1: it has failed")) \
+  EVENT(call_returned, DEBUG, NOT, "remote", "", "The call was given back before it began.", \
+    TEXT(client, "", "as above") \
+    NUMBER(call, "", "its number"))
 /* clang-format on */
 
 #endif

@@ -17,6 +17,7 @@
 
 /* A thread that holds a lock may take only locks that are further down in this list. */
 enum dmi_rank {
+  DMI_RANK_REMOTE,  /* pools and books of remote functions */
   DMI_RANK_TURN,    /* who receives on a connection */
   DMI_RANK_MAPPING, /* creation of page records */
   DMI_RANK_PAGE,    /* a page */

@@ -357,6 +357,12 @@ struct dmi_msg_capacity_return {
   uint64_t bytes;
 };
 
+/* SERVES, CALL, WANT, HAVE, CALL_DONE, RETURN, STEAL, STOLEN, DROP, CLOSE, ARENA: several of a kind, one
+ * after the other in the body (docs/remote.md). */
+struct dmi_msg_remote {
+  uint64_t num;
+};
+
 struct dmi_msg {
   uint8_t type;      /* enum dmi_msg_type */
   uint8_t zero;      /* not used */
@@ -400,6 +406,7 @@ struct dmi_msg {
     struct dmi_msg_capacity_ask capacity_ask;
     struct dmi_msg_capacity_report capacity_report;
     struct dmi_msg_capacity_return capacity_return;
+    struct dmi_msg_remote remote;
   };
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:

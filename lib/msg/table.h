@@ -9,7 +9,8 @@
  *
  * The rows of one set have handlers of one type, which these headers declare:
  *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
- *   PULSE core/pulse_int.h, THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h
+ *   PULSE core/pulse_int.h, THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h,
+ *   REMOTE remote/remote_int.h
  */
 #ifndef DMI_MSG_TABLE_H
 #define DMI_MSG_TABLE_H
@@ -18,7 +19,7 @@
 
 /* Must go up when a header, a number or a layout changes. Both ends of a connection must have
  * the same. */
-#define DMI_WIRE_VERSION 17
+#define DMI_WIRE_VERSION 18
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -30,6 +31,7 @@ enum dmi_msg_class {
   DMI_CLASS_MEMBER,   /* membership: core/member.h, docs/membership.md "Messages" */
   DMI_CLASS_THREAD,   /* threads of DMI: docs/threads.md */
   DMI_CLASS_CAPACITY, /* free memory of members: core/capacity.h, docs/replacement.md */
+  DMI_CLASS_REMOTE,   /* calls of remote functions: lib/remote, docs/remote.md */
   DMI_CLASS_PULSE /* who is alive, and who goes on after a loss: core/pulse.h, docs/crashes.md */
 };
 
@@ -334,6 +336,31 @@ enum dmi_wire_from {
   X(DMI_SVC_CAPACITY_RETURN, 106, "CAPACITY_RETURN", dmi_node_on_capacity_return, DMI_CLASS_CAPACITY, \
     DMI_ANY, DMI_ANY, SAYS(capacity_return), 0,            0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
 
+/* About calls of remote functions. */
+#define DMI_MSGS_REMOTE(X) \
+  X(DMI_RMT_SERVES,    119, "SERVES",    dmi_remote_on_serves, DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_CALL,      120, "CALL",      dmi_remote_on_call,   DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_PAGE,    DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_WANT,      121, "WANT",      dmi_remote_on_want,   DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_HAVE,      122, "HAVE",      dmi_remote_on_have,   DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_DONE,      123, "CALL_DONE", dmi_remote_on_done,   DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_PAGE,    DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_RETURN,    124, "RETURN",    dmi_remote_on_return, DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_STEAL,     125, "STEAL",     dmi_remote_on_steal,  DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_STOLEN,    126, "STOLEN",    dmi_remote_on_stolen, DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_DROP,      127, "DROP",      dmi_remote_on_drop,   DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_CLOSE,     128, "CLOSE",     dmi_remote_on_close,  DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_ARENA,     129, "ARENA",     dmi_remote_on_arena,  DMI_CLASS_REMOTE, \
+    DMI_ANY, DMI_ANY, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
+
 /* clang-format on */
 
 #define DMI_MSG_TABLE(X) \
@@ -345,7 +372,8 @@ enum dmi_wire_from {
   DMI_MSGS_MEMBER(X)     \
   DMI_MSGS_PULSE(X)      \
   DMI_MSGS_THREAD(X)     \
-  DMI_MSGS_CAPACITY(X)
+  DMI_MSGS_CAPACITY(X)   \
+  DMI_MSGS_REMOTE(X)
 
 #define DMI_MSG_TABLE_ENUM(symbol, number, ...) symbol = number,
 enum dmi_msg_type { DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) };

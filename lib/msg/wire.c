@@ -31,7 +31,8 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
   ((size) <= 8 * (i) ? UINT64_MAX : (size) >= 8 * (i) + 8 ? 0 : UINT64_MAX << 8 * ((size) % 8))
 
 /* The same for the header: the class decides whether origin, map and page are used. */
-#define HAS_ORIGIN(class) ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD)
+#define HAS_ORIGIN(class) \
+  ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD && (class) != DMI_CLASS_REMOTE)
 #define HAS_MAP(class) \
   ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER)
 #define HAS_PAGE(class) ((class) == DMI_CLASS_PAGE)

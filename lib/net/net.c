@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "net/net_int.h"
 
@@ -25,9 +26,7 @@
 static _Thread_local struct dmi_net *daemon_of;
 
 double dmi_net_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+  return dmi_clock_s();
 }
 
 /* ---- What other threads ask for -------------------------------------------------------------- */

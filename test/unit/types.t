@@ -18,7 +18,7 @@ sub refused {
   open my $file, '>', "$dir/a.c" or die "$dir/a.c: $!";
   print $file <<"END";
 #include "base/event.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "core/node.h"
 #include "core/page.h"
 #define GIVEN struct dmi_page *page, struct dmi_req *req, struct dmi_msg *msg, \\
