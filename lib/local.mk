@@ -132,8 +132,11 @@ core_sources = \
 	lib/core/member_check.c \
 	lib/core/member_crash.c \
 	lib/core/member_int.h \
+	lib/core/member_list.h \
+	lib/core/coord_int.h \
 	lib/core/member_join.c \
 	lib/core/member_leave.c \
+	lib/core/member_over.c \
 	lib/core/member_main.c \
 	lib/core/member_survive.c \
 	lib/core/member_mapping.c \

@@ -9,7 +9,7 @@
 
 #include "base/xalloc.h"
 #include "core/heap.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define TO(life) (1u << DMI_LIFE_##life)
 
@@ -248,10 +248,11 @@ static bool dispatch(struct dmi_member *m, struct dmi_record *record, const stru
 bool dmi_coord_message(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
   struct dmi_record *record = dmi_coord_find(c, from);
-  if (!record) return false;
+  if (!record) return c->ending && m->env.survive; /* it is lost; there is no view any more */
   if (record->life == DMI_LIFE_LOST) return true;
   if (msg->type == DMI_CTL_VIEW_TAKEN || msg->type == DMI_CTL_LOST) return dispatch(m, record, msg);
   if (msg->type == DMI_CTL_STATE || msg->type == DMI_CTL_READY) return dispatch(m, record, msg);
+  if (msg->type == DMI_CTL_ENDED && dmi_coord_recovers(c)) return dispatch(m, record, msg);
   if (dmi_coord_recovers(c) && !c->rebuilds && (msg->flags & DMI_F_AGAIN)) return true;
   if (c->change == DMI_CHANGE_HANDOVER || dmi_coord_recovers(c)) {
     dmi_deferred_add(&c->deferred, from, msg);

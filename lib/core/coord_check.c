@@ -4,7 +4,7 @@
  * It comes from another process, so everything on which the role relies is checked: uids are those
  * of members, states are consistent, and addresses are in order.
  */
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 static bool is_there(const struct dmi_coord *c, uint32_t uid) {
   return dmi_coord_find(c, uid) != NULL;

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 bool dmi_coord_recovers(const struct dmi_coord *c) {
   return c->change == DMI_CHANGE_STATES || c->change == DMI_CHANGE_READY;
@@ -100,6 +100,16 @@ static void rebuild(struct dmi_member *m) {
   c->next_uid = m->next_uid;
   c->since = c->next_uid;
   c->next_forget = m->view << 32; /* behind all of the coordinators before */
+}
+
+/* Who has heard END says so again, and who has not is told when its STATE comes. */
+void dmi_coord_over(struct dmi_member *m) {
+  dmi_coord_free(m->coord);
+  rebuild(m);
+  m->coord->rebuilds = false;
+  m->coord->ending = true;
+  m->coord->view = m->view;
+  dmi_coord_ended(m, dmi_coord_find(m->coord, m->uid));
 }
 
 void dmi_coord_crash(struct dmi_member *m) {
@@ -225,6 +235,8 @@ bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
     forget_state(c, before, heirs);
     return false;
   }
+  if (c->ending && state.number == c->view)
+    dmi_member_send(m, record->uid, DMI_CTL_END, 0, 0, NULL);
   if (c->change != DMI_CHANGE_STATES || state.number != c->view ||
       !dmi_uid_set_has(&c->awaits, record->uid)) {
     forget_state(c, before, heirs);

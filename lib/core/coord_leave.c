@@ -2,7 +2,7 @@
  * coord_leave.c - DMI_goodbye and the leave that it begins; the end of the program.
  */
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* ---- Heirs --------------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ struct dmi_record *dmi_coord_keeper(const struct dmi_coord *c, uint32_t but) {
 }
 
 /* True if it is the heir of a leave in progress. */
-static bool is_heir(const struct dmi_coord *c, uint32_t uid) {
+bool dmi_coord_is_heir(const struct dmi_coord *c, dmi_uid_t uid) {
   for (uint32_t i = 0; i < c->records.num; i++) {
     const struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_LEAVING && record->heir == uid) return true;
@@ -78,7 +78,8 @@ bool dmi_coord_on_goodbye(struct dmi_member *m, struct dmi_record *asker,
     bool asked = record->life >= DMI_LIFE_LEAVING;
     dmi_coord_answer(m, &caller,
                      DMI_WHY(DMI_ENOTASKED, asked ? DMI_WHY_GOODBYE : DMI_WHY_NOT_ASKED), NULL);
-  } else if (record->welcome.uid || (is_heir(c, record->uid) && !DMI_BROKEN(m, DMI_MBREAK_HEIR))) {
+  } else if (record->welcome.uid ||
+             (dmi_coord_is_heir(c, record->uid) && !DMI_BROKEN(m, DMI_MBREAK_HEIR))) {
     dmi_deferred_add(&c->blocked_calls, asker->uid, msg);
   } else {
     heir = dmi_coord_heir(c, record->uid);
@@ -314,11 +315,26 @@ void dmi_coord_ended(struct dmi_member *m, struct dmi_record *record) {
   }
 }
 
-/* ENDED, allowed only after END. */
+/* The coordinator before has said END: there is no recovery. */
+static bool hear_end(struct dmi_member *m, struct dmi_record *record) {
+  struct dmi_coord *c = m->coord;
+  if (!dmi_member_may_be_over(m)) return false;
+  c->change = DMI_CHANGE_NONE;
+  c->rebuilds = false;
+  dmi_uid_set_free(&c->awaits);
+  dmi_deferred_free(&c->deferred);
+  record->ended = true;
+  dmi_coord_end(m);
+  return true;
+}
+
+/* ENDED: after END, or behind a crash view. */
 bool dmi_coord_on_ended(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   (void)msg;
-  if (!m->coord->ending || record->ended) return false;
+  if (dmi_coord_recovers(m->coord)) return hear_end(m, record);
+  if (!m->coord->ending) return false;
+  if (record->ended) return m->env.survive; /* to this one as another crash view's coordinator */
   dmi_coord_ended(m, record);
   return true;
 }

@@ -2,7 +2,7 @@
  * coord_notice.c - notices and the calls that wait for them, DMI_welcome, DMI_nodes.
  */
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 static void fill_notice(struct dmi_notice *notice, const struct dmi_record *record,
                         uint32_t state) {

@@ -4,7 +4,7 @@
  * Both functions go through the fields in the same order. Addresses of members are left out: the
  * next coordinator uses those that it has itself.
  */
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define RECORD_BYTES 51u /* least packed bytes of a record */
 #define QUEUED_BYTES 29u

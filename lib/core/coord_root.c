@@ -6,7 +6,7 @@
  * new coordinator has what anybody was told.
  */
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* What a message says.  Points into it. */
 struct said {

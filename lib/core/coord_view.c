@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define ENDING "that program is ending"
 
@@ -342,6 +342,7 @@ bool dmi_coord_begin_change(struct dmi_member *m) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_LOST) lost = true;
     if (record == self || record->life != DMI_LIFE_DRAINED) continue;
+    if (dmi_coord_is_heir(c, record->uid)) continue; /* the answer of its leaver names it */
     if (free_to && !leaver) leaver = record;
   }
   if (!leaver && !lost && c->joins.num == 0 && !voters_wait(m) && c->root_sets.num == 0 &&

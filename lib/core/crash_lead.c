@@ -257,12 +257,27 @@ static void send_proposal(struct dmi_pulse *p, struct dmi_pulse_peer *peer) {
   msg->body = dmi_pack_slice(&body);
 }
 
+/* Another one had proposed a view without this process, and may have decided on it: so it is
+ * proposed again. */
+bool dmi_crash_leaves_itself(const struct dmi_pulse *p) {
+  bool proposes = p->lead == DMI_LEAD_PROPOSES || p->lead == DMI_LEAD_WAITS;
+  return proposes && !dmi_crash_member(&p->proposal.view, p->config.self);
+}
+
+/* Its own lease must have run out, too, and its copies be frozen, before the others go on; with the
+ * margin of dmi_pulse_given, also if it has just run out. */
+static void await_own_lease(struct dmi_pulse *p) {
+  dmi_ms_t later = dmi_pulse_limit(p, DMI_SPAN_GIVEN) - dmi_pulse_limit(p, DMI_SPAN_LEASE);
+  if (p->lease + later > p->lapse) p->lapse = p->lease + later;
+}
+
 static void propose(struct dmi_pulse *p) {
   p->proposal.ballot = p->promised;
   dmi_crash_accept(p, &p->proposal);
   p->lead = DMI_LEAD_PROPOSES;
   p->patience = p->now + dmi_pulse_span(p, DMI_SPAN_ANSWER);
   p->lapse = p->now + dmi_pulse_given(p, &p->proposal.view, p->config.self);
+  if (dmi_crash_leaves_itself(p)) await_own_lease(p);
   for (uint32_t i = 0; i < p->peers.num; i++) {
     struct dmi_pulse_peer *peer = &p->peers.at[i];
     peer->accepted = false;

@@ -5,7 +5,7 @@
  * An address is never used for a second mapping. Independent of pages.
  */
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define ALIGN 4096u                  /* bytes: ranges begin at multiples of it */
 #define GAP 65536u                   /* bytes after each range that are in no mapping */

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* ---- STATE ------------------------------------------------------------------------------------
  */

@@ -307,6 +307,7 @@ static void offer(struct dmi_handover *h, struct dmi_page *page) {
   ENV(h, record, page->map, page->index, false);
   if (page->role == DMI_ROLE_OWNER && has_bytes(page)) to = receiver(h, page->map->page_size);
   dmi_page_give(h->core, page, to ? to : atomic_load(&h->core->heir), &out);
+  if (page->flags & DMI_PAGE_OFFERED) page->hint = to; /* an owner has no other use for it */
   ENV(h, step_end, page, &out);
 }
 
@@ -405,6 +406,23 @@ void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t nu
   atomic_store(&h->core->heir, 0);
   h->heir = 0;
   move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
+}
+
+/* TAKEs in flight come to nothing at those that are frozen.  Those that offered them offer them
+ * again, if they still want that at RESUME; or they have gone by then.  So what waits here for the
+ * directory is forgotten, and for what is offered from here the promises are there once more. */
+void dmi_handover_frozen(struct dmi_handover *h) {
+  struct dmi_map *map;
+  struct dmi_page *page;
+  dmi_handover_takes_free(h);
+  if (h->state != DMI_HANDOVER_PAGES) return;
+  EACH_MAP(h, map) {
+    EACH_RECORD(h, map, page) {
+      if ((page->flags & DMI_PAGE_OFFERED) && page->hint)
+        dmi_promises_untaken(h->promises, page->hint, map->page_size);
+      ENV(h, unlock, page);
+    }
+  }
 }
 
 /* This process may own more pages than before, or be home of more mappings; what it had offered was

@@ -185,12 +185,13 @@ bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dm
   struct dmi_handover_take *asks;
   struct dmi_act *act;
   if (!msg->list.len) return false;
+  /* Its owner offers it again, if it still wants that at RESUME, and counts on the promise. */
+  if (atomic_load(&h->core->frozen)) return true;
   if (!map && DMI_BROKEN(h, DMI_HBREAK_LOOKUP)) map = believed(h, from, msg);
   if (map) {
     take_pages(h, map, &now, out);
     return true;
   }
-  if (atomic_load(&h->core->frozen)) return true; /* as dmi_handover_frozen */
   /* The mapping was not in use here, or is unmapped: ask the directory. */
   asks = dmi_xalloc(1, sizeof(*asks));
   *asks = now;
@@ -203,12 +204,6 @@ bool dmi_handover_on_take(struct dmi_handover *h, uint32_t from, const struct dm
   act->value = msg->map;
   act->number = asks->number;
   return true;
-}
-
-/* What waits for the directory will be offered again, if its owner still wants that at RESUME; or
- * it has gone by then. */
-void dmi_handover_frozen(struct dmi_handover *h) {
-  dmi_handover_takes_free(h);
 }
 
 static void take_free(struct dmi_handover_take *asks) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "msg/wire.h"
 
 /* Limits of deferred messages from others; a correct program has a few for each thread, and
@@ -89,10 +89,18 @@ static bool to_coordinator(struct dmi_member *m, uint32_t from, const struct dmi
   return true;
 }
 
+/* Of a coordinator that was deposed since: all that are left have heard END.  It may be removed by
+ * now, so it need not be a member; but it was one. */
+static bool is_last(const struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  return m->env.survive && from < DMI_NET_TEMP && m->phase == DMI_PHASE_ENDED &&
+         msg->type == DMI_CTL_FINISH;
+}
+
 bool dmi_member_handle(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
   const struct dmi_wire_type *row = dmi_wire_type(msg->type);
   if (row->class != DMI_CLASS_MEMBER) return false;
   if (m->phase == DMI_PHASE_FINISHED) return true;
+  if (is_last(m, from, msg)) return dmi_member_on_finish(m, from, msg);
   if (dmi_member_is_early(m, from, msg)) return true;
   if (row->receiver == DMI_COORD) return to_coordinator(m, from, msg);
   if (row->sender == DMI_COORD && row->receiver != DMI_JOINER &&
@@ -201,9 +209,8 @@ void dmi_member_lost(struct dmi_member *m, uint32_t id, const char *why, struct 
     /* the program is ending: losses are expected */
   } else if (id >= DMI_NET_TEMP) {
     lost_temp(m, id, why);
-  } else if (m->phase == DMI_PHASE_ENDED && !m->coord) {
-    /* the program has ended, and the process that should say so is lost */
-    if (id == m->coordinator) dmi_member_leave_finish(m);
+  } else if (dmi_member_over_lost(m, id)) {
+    /* the program has ended, and nobody waits for that process any more */
   } else if (id != m->uid && m->uid != 0) {
     lost_member(m, id, why);
   }
@@ -250,6 +257,10 @@ void dmi_member_viewed(struct dmi_member *m, struct dmi_mout *out) {
 void dmi_member_agreed(struct dmi_member *m, const struct dmi_slice *body, bool crash,
                        struct dmi_mout *out) {
   EVENT(dmi_member_agree(m, body, crash));
+}
+
+void dmi_member_cut_off(struct dmi_member *m, const char *why, struct dmi_mout *out) {
+  EVENT(dmi_member_alone(m, why));
 }
 
 void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out) {

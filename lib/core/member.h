@@ -303,6 +303,8 @@ void dmi_member_agreed(struct dmi_member *m, const struct dmi_slice *body, bool 
                        struct dmi_mout *out);
 /* The answer of may_change may be another one now: its lease is back, for example. */
 void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out);
+/* This process cannot go on: the others have removed it, or it has nobody to agree with. */
+void dmi_member_cut_off(struct dmi_member *m, const char *why, struct dmi_mout *out);
 /* Answer to RECOVER of the crash view `number`: this process has decided that so many pages are
  * lost. */
 void dmi_member_recovered(struct dmi_member *m, uint64_t number, uint64_t pages,

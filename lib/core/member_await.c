@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define MEMBERSHIP "processes cannot join or leave meanwhile"
 #define LEAVING "this process cannot leave meanwhile"

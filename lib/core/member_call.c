@@ -111,7 +111,7 @@ void dmi_member_calls_again(struct dmi_member *m) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* A member, or with `survive` one that has gone since (has_lost_home): all members know who has
+/* A member, or with `survive` one that has gone since (is_outdated): all members know who has
  * joined before it can be a home. */
 static bool home_good(const struct dmi_member *m, dmi_uid_t home) {
   return dmi_member_find(m, home) || (m->env.survive && home && home < m->next_uid);
@@ -155,11 +155,15 @@ static bool read_payload(const struct dmi_member *m, const struct dmi_member_cal
   }
 }
 
-/* The home of the mapping was lost since this was sent: who is the home now is known at RESUME.  Or
- * it has left, and this process has heard of that by the agreement before this came. */
-static bool has_lost_home(const struct dmi_member *m, const struct dmi_mact *act) {
+/* It says who is the home of a mapping, and that may not be so any more.  In a recovery: it was
+ * sent before the loss, and this process has told its STATE without the mapping, so RECOVER does
+ * not correct it; who is the home is known at RESUME.  (But if it is this process itself, the
+ * coordinator knows that this answer is under way to it.)  Else: the home has left or is gone, and
+ * this process has heard of that by the agreement before this came. */
+static bool is_outdated(const struct dmi_member *m, const struct dmi_mact *act) {
   const struct dmi_peer *home;
   if (act->error != DMI_OK || !act->mapping.page_num) return false;
+  if (m->crash && act->mapping.home != m->uid) return true;
   home = dmi_member_find(m, act->mapping.home);
   return !home || (home->left && m->env.survive);
 }
@@ -239,7 +243,7 @@ bool dmi_member_on_result(struct dmi_member *m, uint32_t from, const struct dmi_
       m->out->num--;
       return false;
     }
-    if (has_lost_home(m, act)) {
+    if (is_outdated(m, act)) {
       m->out->num--;
       /* The coordinator has answered behind this view, and so knows as much. */
       if (!m->crash && m->calls.at[i].asked == m->view) return false;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* True if a rule is switched off: then other checks must notice the consequences. */
 static bool any_broken(const struct dmi_member *m) {
@@ -61,6 +61,8 @@ static void check_record(const struct dmi_member *m, const struct dmi_record *re
     must(heir->life >= DMI_LIFE_JOINED && heir->life <= DMI_LIFE_CLOSING, m,
          "an heir does not leave while it inherits");
   }
+  must(record->life != DMI_LIFE_LEAVING || !heir || !heir->left, m,
+       "an heir has not left while it inherits");
   must(record->life != DMI_LIFE_NO_HEIR && record->life < DMI_LIFE_LOST, m,
        "only a leaver has an heir");
 }

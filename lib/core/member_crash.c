@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define UIDS_AHEAD 1000u /* that a coordinator may have given to processes nobody knows of */
 
@@ -69,7 +69,7 @@ static void take(struct dmi_member *m, struct dmi_view_body *view, bool crash) {
   uint32_t coordinator = view->coordinator;
   if (crash) m->crash = m->last_crash = view->number;
   if (!crash && coordinator != m->coordinator && m->coordinator != m->uid)
-    m->hears_on = m->refused != view->number;
+    m->hears_on = m->refused < view->number;
   dmi_view_take(m, view, &by);
   /* Each coordinator that knows nothing gives uids of its own, also if those of the one before were
    * given to processes that nobody knows.  A member that joined later was told the number (ACCEPT),
@@ -93,30 +93,40 @@ static void take_agreed(struct dmi_member *m, const struct dmi_slice *body, bool
   dmi_view_free(&view);
 }
 
+/* 0: no correct process has agreed on it, which is found out when it is taken. */
+static uint64_t number_of(const struct dmi_slice *view) {
+  struct dmi_unpack unpack;
+  dmi_unpack_init(&unpack, view);
+  return dmi_unpack_u64(&unpack);
+}
+
 void dmi_member_agree(struct dmi_member *m, const struct dmi_slice *body, bool crash) {
   if (m->phase == DMI_PHASE_FINISHED || m->phase < DMI_PHASE_ACCEPTED) return;
   if (m->phase == DMI_PHASE_ENDED) {
-    if (crash) dmi_member_leave_finish(m); /* all was over before */
+    if (crash) dmi_member_over_crash(m, body);
   } else {
     struct dmi_agreed *agreed = DMI_LIST_ADD(&m->agreed);
     agreed->body = dmi_slice_xcopy(body->ptr, body->len);
     agreed->crash = crash;
+    agreed->number = number_of(body);
     dmi_member_next_agreed(m);
   }
 }
 
-/* The coordinator makes a view behind a crash view when it has sent RESUME, which the agreement may
- * overtake: that waits, since who joins by it must not meet pages that drop its requests.  But if
- * another crash view follows, all before it is taken. */
-static bool waits_for_resume(const struct dmi_member *m) {
+/* A join or leave overtakes, by the agreement, what its coordinator has said before it on the way
+ * of the daemons: FORGET, so that this process would go on forwarding to one that has left; RESUME,
+ * so that who joins would meet pages that drop its requests.  So it waits until the coordinator's
+ * VIEW is here, too.  But if a crash view follows, all before it is taken: the coordinator may be
+ * lost, and the recovery sees to all that it had said. */
+static bool waits_for_view(const struct dmi_member *m) {
   for (uint32_t i = 0; i < m->agreed.num; i++) {
     if (m->agreed.at[i].crash) return false;
   }
-  return m->crash != 0;
+  return m->refused < m->agreed.at[0].number;
 }
 
 void dmi_member_next_agreed(struct dmi_member *m) {
-  while (m->agreed.num && !m->viewing && !waits_for_resume(m)) {
+  while (m->agreed.num && !m->viewing && !waits_for_view(m)) {
     struct dmi_agreed agreed = m->agreed.at[0];
     DMI_LIST_DROP(&m->agreed, 0);
     take_agreed(m, &agreed.body, agreed.crash);
@@ -202,11 +212,12 @@ bool dmi_member_is_early(struct dmi_member *m, uint32_t from, const struct dmi_m
   }
   dmi_unpack_init(&body, &msg->body);
   if (msg->type == DMI_CTL_STATE && dmi_unpack_u64(&body) > m->view) early = true;
+  if (msg->type == DMI_CTL_ENDED && msg->member.op > m->view) early = true;
   if (early) dmi_deferred_add(&m->early, from, msg);
   return early;
 }
 
-static void replay_early(struct dmi_member *m) {
+void dmi_member_replay_early(struct dmi_member *m) {
   struct dmi_deferred_list list = m->early;
   memset(&m->early, 0, sizeof(m->early));
   for (uint32_t i = 0; i < list.num; i++)
@@ -216,9 +227,9 @@ static void replay_early(struct dmi_member *m) {
 
 /* The coordinator of a crash view is not the one before: it may have led once and been deposed, and
  * what it said then may still be on its way.  What it says now begins with RECOVER, as it waits for
- * this process's STATE first. */
+ * this process's STATE first; or END, which is true whenever it was said. */
 bool dmi_member_is_late(const struct dmi_member *m, const struct dmi_msg *msg) {
-  return m->unheard && msg->type != DMI_CTL_RECOVER;
+  return m->unheard && msg->type != DMI_CTL_RECOVER && msg->type != DMI_CTL_END;
 }
 
 /* A coordinator that makes its state anew forgets what came before STATE; one that has it ignores
@@ -235,8 +246,10 @@ void dmi_member_crash_taken(struct dmi_member *m) {
   if (m->coordinator == m->uid) dmi_coord_crash(m);
   send_state(m);
   dmi_member_calls_again(m);
-  replay_early(m);
   dmi_member_next_agreed(m);
+  /* If another crash view waited, it is taken first, with what comes before it: END, of which what
+   * was early may tell, must not come while a view is being taken. */
+  if (!m->viewing) dmi_member_replay_early(m);
 }
 
 /* ---- RECOVER, RESUME --------------------------------------------------------------------------
@@ -365,6 +378,5 @@ bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_
 }
 
 void dmi_member_crash_resumed(struct dmi_member *m) {
-  dmi_member_next_agreed(m);
   if (m->exits && !m->crash) dmi_member_leave_exit(m);
 }

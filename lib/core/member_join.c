@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define RETRIES_MAX 16u
 

@@ -1,6 +1,5 @@
 /*
- * member_leave.c - how a member leaves, its part in the leaves of others, and the end of the
- * program.
+ * member_leave.c - how a member leaves, and its part in the leaves of others.
  *
  * Happy path: LEAVE_ASK; LEAVE_GO(heir), STOP_THREADS, START_DRAIN, DRAIN_END to the heir and its
  * DRAIN_OK, DRAINED; the view in which it has left, FLUSH, LAST_REQUEST of all that may have sent
@@ -177,12 +176,6 @@ bool dmi_member_on_drain_ok(struct dmi_member *m, uint32_t from, const struct dm
 /* ---- FLUSH to EXITED --------------------------------------------------------------------------
  */
 
-void dmi_member_leave_finish(struct dmi_member *m) {
-  dmi_mout_add(m->out, DMI_MACT_EXPECT_CLOSE);
-  dmi_mout_add(m->out, DMI_MACT_FINISH);
-  dmi_member_move(m, DMI_PHASE_FINISHED);
-}
-
 static void send_flushed(struct dmi_member *m) {
   dmi_member_move(m, DMI_PHASE_LEFT);
   dmi_member_send(m, m->coordinator, DMI_CTL_FLUSHED, 0, 0, NULL);
@@ -300,26 +293,6 @@ bool dmi_member_on_open(struct dmi_member *m, uint32_t from, const struct dmi_ms
   m->opened = true;
   dmi_mout_add(m->out, DMI_MACT_OPENED);
   dmi_member_send(m, m->coordinator, DMI_CTL_OPENED, 0, 0, NULL);
-  return true;
-}
-
-/* ---- The end of the program ---------------------------------------------------------------- */
-
-bool dmi_member_on_end(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  (void)from, (void)msg;
-  if (m->phase < DMI_PHASE_JOINED || m->phase > DMI_PHASE_LEFT) return false;
-  if (m->busy_told) return false; /* user code runs, and the coordinator knows it */
-  if (m->phase == DMI_PHASE_LAST_REQUESTS || m->phase == DMI_PHASE_LAST_MESSAGES) return false;
-  dmi_member_end_calls(m);
-  dmi_member_move(m, DMI_PHASE_ENDED);
-  dmi_member_send(m, m->coordinator, DMI_CTL_ENDED, 0, 0, NULL);
-  return true;
-}
-
-bool dmi_member_on_finish(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  (void)from, (void)msg;
-  if (m->phase != DMI_PHASE_ENDED) return false;
-  dmi_member_leave_finish(m);
   return true;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* Only a member of a program that survives losses says it. */
 static void say(struct dmi_member *m, dmi_uid_t uid, int error) {

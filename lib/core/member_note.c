@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 /* Notes are told from other notices in lists of those that were given: by a number instead of a
  * state.  So far apart are never two that are not given. */

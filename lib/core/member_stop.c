@@ -6,7 +6,7 @@
  * have it by a view, also those that join later, and no loss loses it.  The first call counts.
  */
 #include "base/error.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 #define SET (UINT64_C(1) << 62)
 #define STATUS_MOST 255u /* that a process can end with */

@@ -211,14 +211,11 @@ static void answer_view(struct dmi_member *m, bool last_request) {
   if (m->coordinator != old) m->coordinator_before = old;
 }
 
-/* The view in which the role moves has come by the agreement first.  Only now is all here that the
- * coordinator has said as such; if it were told earlier that this process has taken the view, it
- * would hand the role over, and the answers that are under way would be nobody's. */
-static void hear_handover(struct dmi_member *m, const struct dmi_view_body *view) {
-  if (view->number > m->view) m->refused = view->number; /* the agreement may bring it later */
-  if (!m->hears_on || view->number != m->view) return;
-  m->hears_on = false;
-  if (!m->viewing) answer_view(m, false);
+/* The agreement brings it, or has: all is here now that its coordinator has said before it. */
+static void hear_view(struct dmi_member *m, const struct dmi_view_body *view) {
+  if (view->number <= m->view) return;
+  m->refused = view->number;
+  dmi_member_next_agreed(m);
 }
 
 bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
@@ -235,7 +232,7 @@ bool dmi_member_on_view(struct dmi_member *m, uint32_t from, const struct dmi_ms
     return false;
   }
   if (m->env.survive && from != m->uid && !survives(m, &view, msg)) {
-    hear_handover(m, &view);
+    hear_view(m, &view);
     dmi_view_free(&view);
     return true; /* it is known, or of a coordinator that was deposed */
   }

@@ -325,6 +325,9 @@ bool dmi_node_input(struct dmi_node *node, const struct dmi_input *in, struct dm
     case DMI_IN_LOST:
       LIFE(node, out, lost, in->id, in->text, life);
       break;
+    case DMI_IN_CUT_OFF:
+      LIFE(node, out, cut_off, in->text, life);
+      break;
     case DMI_IN_FIRST:
       node->first = true;
       LIFE(node, out, start_first, in->program_id, life);

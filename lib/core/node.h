@@ -65,6 +65,7 @@ enum dmi_input_type {
   DMI_IN_MESSAGE, /* `msg` of `class` MEMBER, HANDOVER, RECOVER or CAPACITY, from `id`, a uid or
                      (MEMBER only) a temporary one; its slices pass */
   DMI_IN_LOST,    /* the connection with `id` broke; `text`: why */
+  DMI_IN_CUT_OFF, /* it cannot go on, as the agreement says; `text`: why */
   /* ---- the life of this process ---------------------------------------------------------------
    */
   DMI_IN_FIRST, /* this process starts the program; `program_id` */

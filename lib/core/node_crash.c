@@ -61,17 +61,17 @@ void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, stru
   for (uint32_t i = 0; i < act->removed_num; i++)
     lost[i] = act->removed[i].uid;
   end_home(node, out);
+  dmi_handover_frozen(node->handover); /* first: then no page is offered any more */
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) dmi_recover_freeze(node->recover);
-  dmi_handover_frozen(node->handover);
   lose_heir(node, lost, act->removed_num, out);
   free(lost);
 }
 
 /* Homes as the coordinator knows them from all.  Those that are lost go to their heirs then. */
-static void correct_homes(struct dmi_node *node, const struct dmi_mact *act) {
+static void correct_homes(struct dmi_node *node, const struct dmi_mact *act, struct dmi_out *out) {
   for (uint32_t i = 0; i < act->mapping_num; i++) {
     struct dmi_map *map = dmi_node_enter(node, &act->mappings[i]);
-    dmi_recover_correct_home(node->recover, map, act->mappings[i].home);
+    dmi_recover_correct_home(node->recover, map, act->mappings[i].home, out);
   }
 }
 
@@ -92,7 +92,7 @@ void dmi_node_crash_recover(struct dmi_node *node, const struct dmi_mact *act,
   view.removed = removed;
   /* What one has carried out all must, else they disagree on homes and owners. */
   dmi_recover_carry(node->recover, act->value, out);
-  correct_homes(node, act);
+  correct_homes(node, act, out);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_RECOVER)) dmi_recover_begin(node->recover, &view, out);
   free(member);
   free(removed);

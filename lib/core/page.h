@@ -110,7 +110,7 @@ struct dmi_page {
   uint8_t role;          /* enum dmi_role */
   uint8_t copy;          /* 0: ABSENT, else its DMI_KIND_* */
   uint16_t flags;        /* DMI_PAGE_* */
-  dmi_uid_t hint;        /* 0: the home */
+  dmi_uid_t hint;        /* 0: the home.  OFFERED: who has promised memory for it; 0: nobody */
   dmi_uid_t tail;        /* valid at the home */
   dmi_pageno_t index;    /* in the mapping */
   dmi_version_t version; /* of the bytes here */

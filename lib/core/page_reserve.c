@@ -184,6 +184,7 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   if (busy && busy->current) return false;
   if (busy && busy->queue.first && (flags & DMI_PAGE_SPILLED)) return false;
   page->flags |= DMI_PAGE_OFFERED;
+  page->hint = 0; /* nobody has promised memory for it */
   send_take(core, page, to, false, out);
   return true;
 }
@@ -220,6 +221,7 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool
 void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
                       struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
+  if (page->flags & DMI_PAGE_OFFERED) page->hint = 0;
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
   if (must && heir && heir != from && !DMI_BROKEN(core, DMI_BREAK_REOFFER))
     dmi_page_give(core, page, heir, out);

@@ -225,6 +225,13 @@ uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
   return peer->uid;
 }
 
+void dmi_promises_untaken(struct dmi_promises *p, uint32_t uid, uint64_t bytes) {
+  struct promiser *peer = find(p, uid);
+  if (!peer || peer->given < bytes) return;
+  peer->given -= bytes;
+  peer->promise += bytes;
+}
+
 void dmi_promises_end(struct dmi_promises *p, bool untaken, struct dmi_out *out) {
   p->shares = 0;
   if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;

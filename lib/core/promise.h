@@ -50,6 +50,10 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *promises, struct d
  * more than planned. 0: there is none, so it goes to the heir. */
 dmi_uid_t dmi_promises_give(struct dmi_promises *promises, uint64_t bytes);
 
+/* A page of `bytes` was offered to `uid`, and will be offered again: what that one has promised
+ * for it counts again. */
+void dmi_promises_untaken(struct dmi_promises *promises, dmi_uid_t uid, uint64_t bytes);
+
 /* All pages have been handed over, or this process stays: returns the rest of the promises.
  * `untaken`: of those that were offered some may not have been taken, and will not be; members
  * return no more than they still have. */

@@ -293,6 +293,8 @@ void dmi_crash_follow(struct dmi_pulse *p); /* it leads no more, or tries no mor
 void dmi_crash_look(struct dmi_pulse *p);
 dmi_ms_t dmi_crash_wake(const struct dmi_pulse *p);
 bool dmi_crash_may_change(const struct dmi_pulse *p, dmi_ms_t now);
+/* It proposes a view in which it is not. */
+bool dmi_crash_leaves_itself(const struct dmi_pulse *p);
 /* A pulse has come with another ballot than this process has promised. */
 void dmi_crash_on_ballot(struct dmi_pulse *p, dmi_uid_t from, uint64_t ballot);
 void dmi_crash_forget_said(struct dmi_pulse *p);

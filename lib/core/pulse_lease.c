@@ -89,7 +89,8 @@ static dmi_ms_t answered_since(struct dmi_pulse *p) {
 
 /* The leader's begins when it sent the oldest of the pulses whose answers make a quorum. */
 static void own_lease(struct dmi_pulse *p) {
-  dmi_ms_t best = p->now; /* if nobody else could decide anything now */
+  dmi_ms_t best = p->now;                 /* if nobody else could decide anything now */
+  if (dmi_crash_leaves_itself(p)) return; /* it waits until it has none */
   if (!decide_since(p, DMI_MS_NEVER)) best = answered_since(p);
   if (best) extend(p, after(best, dmi_pulse_limit(p, DMI_SPAN_LEASE)));
 }

@@ -111,11 +111,26 @@ dmi_uid_t dmi_recover_home_before(const struct dmi_recover *r, uint64_t base, dm
   return known ? known->lost : home;
 }
 
-void dmi_recover_correct_home(struct dmi_recover *r, struct dmi_map *map, dmi_uid_t home) {
+/* What waits here for a home that does not come, or comes otherwise, is dropped: the pages are
+ * frozen. */
+static void end_arrival(struct dmi_recover *r, struct dmi_map *map, struct dmi_out *out) {
+  if (!atomic_load(&map->arriving)) return;
+  ENV(r, arrived, map);
+  dmi_out_add(out, DMI_ACT_REPLAY)->map = map;
+}
+
+/* A leaver that lives tells the rest itself.  But this process may have become the heir in a
+ * recovery that is void; then it is no more the home than anybody else. */
+void dmi_recover_correct_home(struct dmi_recover *r, struct dmi_map *map, dmi_uid_t home,
+                              struct dmi_out *out) {
   const struct dmi_recover_rebuilt *known = rebuilt(r, map->base);
-  if (atomic_load(&map->arriving)) return;
+  dmi_uid_t from = atomic_load(&map->arriving);
+  if (from && from != r->core->self && r->core->is_member(r->core->arg, from)) return;
+  ENV(r, hold, map);
+  end_arrival(r, map, out);
   if (known) r->rebuilt[known - r->rebuilt] = r->rebuilt[--r->rebuilt_num];
   atomic_store(&map->home, home);
+  ENV(r, release, map);
 }
 
 /* The lost process that was the home of this mapping, or that was handing it over to this process
@@ -144,10 +159,7 @@ static void move_home(struct dmi_recover *r, struct dmi_map *map,
   heir = lost->heir;
   dmi_recover_rebuild(r, map->base, lost->uid);
   ENV(r, hold, map);
-  if (atomic_load(&map->arriving)) {
-    ENV(r, arrived, map);
-    dmi_out_add(out, DMI_ACT_REPLAY)->map = map; /* to be dropped: the pages are frozen */
-  }
+  end_arrival(r, map, out);
   if (!heir || heir == r->core->self) atomic_store(&map->arriving, r->core->self);
   if (heir) atomic_store(&map->home, heir);
   ENV(r, release, map);

@@ -102,8 +102,9 @@ void dmi_recover_resume(struct dmi_recover *r, struct dmi_out *out);
 /* Who was the home of the mapping before this recovery, and those before it that were not carried
  * out; it is `home` now.  0: it is here, as the heir of one that is not known. */
 dmi_uid_t dmi_recover_home_before(const struct dmi_recover *r, uint64_t base, dmi_uid_t home);
-/* Before begin: this was another one. */
-void dmi_recover_correct_home(struct dmi_recover *r, struct dmi_map *map, dmi_uid_t home);
+/* Before begin: this was another one, as RECOVER says. */
+void dmi_recover_correct_home(struct dmi_recover *r, struct dmi_map *map, dmi_uid_t home,
+                              struct dmi_out *out);
 /* A page message about a mapping that is not known here, while dmi_core.frozen.  True: it is to be
  * held, as with HOLD.  False: it is noted, and dropped by the caller. */
 bool dmi_recover_unknown(struct dmi_recover *r, dmi_uid_t from, const struct dmi_msg *msg);

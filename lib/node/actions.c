@@ -159,9 +159,20 @@ bool dmi_actions_seed_moved(struct dmi_process *process) {
   return true;
 }
 
-static void stop_threads(struct dmi_process *process) {
-  bool stopped = dmi_threads_stop(process->threads);
+void dmi_actions_stopped(struct dmi_process *process, bool stopped) {
+  if (stopped) stopped = dmi_threads_stop(process->threads);
+  /* A thread may have begun while remote functions were waited for: they begin here again. */
+  if (!stopped && process->remote) process->program.remote->stays(process->remote);
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
+}
+
+/* Remote functions that run here may take a while to end; threads of the program are not waited
+ * for. */
+static void stop_threads(struct dmi_process *process) {
+  int32_t error = DMI_OK;
+  bool runs = dmi_threads_running(process->threads);
+  if (process->remote && !runs) error = process->program.remote->stop(process->remote);
+  if (error == DMI_OK || error == DMI_EBUSY) dmi_actions_stopped(process, error == DMI_OK && !runs);
 }
 
 struct ended_list {
@@ -187,13 +198,17 @@ static void drained(struct dmi_process *process) {
   free(list.ended);
 }
 
+static bool remote_runs(struct dmi_process *process) {
+  return process->remote && process->program.remote->runs(process->remote);
+}
+
 void dmi_actions_fatal(struct dmi_process *process, const char *why) {
   dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", why);
   process->exit_code = 1;
   /* User code that runs cannot be stopped: the process ends without it, once all messages for
    * others are sent. */
-  process->cut_off =
-      dmi_threads_main_runs(process->threads) || dmi_threads_running(process->threads);
+  process->cut_off = dmi_threads_main_runs(process->threads) ||
+                     dmi_threads_running(process->threads) || remote_runs(process);
   dmi_net_expect_close(process->access.net);
   dmi_net_stop(process->access.net);
 }
@@ -291,12 +306,14 @@ static void main_lost(struct dmi_process *process, const struct dmi_mact *act) {
 static void stopping(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_emit(&process->stream, stopping, .member = act->uid, .status = act->value);
   dmi_threads_end_waits(process->threads);
+  if (process->remote) process->program.remote->stopping(process->remote);
 }
 
 /* FINISH: all has ended in order. */
 static void finish(struct dmi_process *process) {
   uint32_t stopping = atomic_load(&process->access.core.stopping);
   process->finished = true;
+  process->cut_off = remote_runs(process); /* for a client that is lost */
   if (stopping) process->exit_code = (int)stopping - 1;
   dmi_net_stop(process->access.net);
 }
@@ -335,6 +352,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       break;
     case DMI_MACT_OPENED:
       dmi_threads_open(process->threads);
+      if (process->remote) process->program.remote->opened(process->remote);
       dmi_emit(&process->stream, opened);
       break;
     case DMI_MACT_CLOSED:
@@ -412,6 +430,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       break;
     case DMI_ACT_STAYS:
       dmi_threads_go_on(process->threads);
+      if (process->remote) process->program.remote->stays(process->remote);
       break;
     case DMI_ACT_DRAINED:
       drained(process);

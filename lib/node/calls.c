@@ -43,6 +43,7 @@ struct call {
   struct dmi_process *process;
   enum kind kind;
   bool heap; /* asynchronous: freed when complete */
+  bool gone; /* POLL, PEEK: the note ends the poll of a process that is no member any more */
   struct dmi_status *status;
   struct dmi_status own; /* of a synchronous caller */
   /* ---- arguments ---- */
@@ -90,6 +91,27 @@ static int32_t enter(struct call *call, const struct dmi_mact *result) {
   return DMI_OK;
 }
 
+/* ---- Notes that end a poll ---- */
+
+/* Above the uid of the process whose dmi_call_poll_or_end it ends; a number like any other. */
+#define END_NOTE UINT64_C(0xd31e7ac5)
+
+static bool is_end_note(const DMI_node_t *node) {
+  return node->state == DMI_NOTE && (uint64_t)node->value >> 32 == END_NOTE;
+}
+
+int64_t dmi_call_end_note(const struct dmi_process *process) {
+  return (int64_t)(END_NOTE << 32 | process->access.core.self);
+}
+
+static void got_notice(struct call *call, const struct dmi_notice *notice) {
+  const struct dmi_peer *peer;
+  node_fill(call->nodes, notice);
+  if (!is_end_note(call->nodes)) return;
+  peer = dmi_member_peer(call->process->member, (dmi_uid_t)call->nodes->value);
+  call->gone = !peer || peer->left;
+}
+
 /* A process has been welcomed: from now on DMI_survive is refused. */
 static void warn_of_trust(struct dmi_process *process, const struct call *call) {
   struct dmi_settings settings = dmi_member_settings(process->member);
@@ -108,11 +130,11 @@ static void got_result(struct dmi_process *process, struct dmi_wait *wait,
   if (error == DMI_OK) {
     switch (call->kind) {
       case POLL:
-        node_fill(call->nodes, &result->notices[0]);
+        got_notice(call, &result->notices[0]);
         break;
       case PEEK:
         *call->number = result->flag ? DMI_TRUE : DMI_FALSE;
-        if (result->flag) node_fill(call->nodes, &result->notices[0]);
+        if (result->flag) got_notice(call, &result->notices[0]);
         break;
       case NODES:
         *call->number = 0;
@@ -216,6 +238,40 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
 
 /* ---- The callers ---------------------------------------------------------------------------- */
 
+/* After the end of the process a call fails: the daemon, which took them, has ended. */
+static void post(struct dmi_process *process, struct call *call) {
+  call->post.run = begin;
+  dmi_post(process, &call->post);
+  if (atomic_load(&process->calls_ended)) dmi_calls_end(process);
+}
+
+void dmi_calls_end(struct dmi_process *process) {
+  struct dmi_post *list, **at;
+  atomic_store(&process->calls_ended, true);
+  dmi_mutex_lock(&process->post_lock);
+  list = process->posts;
+  process->posts = NULL;
+  process->posts_end = &process->posts;
+  at = &list;
+  while (*at) { /* leaves those of others */
+    struct dmi_post *next = *at;
+    if (next->run == begin) {
+      at = &next->next;
+      continue;
+    }
+    *at = next->next;
+    next->next = NULL;
+    *process->posts_end = next;
+    process->posts_end = &next->next;
+  }
+  dmi_mutex_unlock(&process->post_lock);
+  while (list) {
+    struct call *call = (struct call *)(void *)list;
+    list = list->next;
+    complete(call, DMI_EINACTIVE);
+  }
+}
+
 /* Posts the call, or a copy of it when it is asynchronous. */
 static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
   int32_t error = dmi_runtime_error(process);
@@ -227,29 +283,55 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
     if (!copy) return dmi_status_refuse(status, DMI_ENOMEM);
     *copy = *call;
     copy->status = dmi_status_of(status);
-    copy->post.run = begin;
     dmi_status_begin(copy->status);
-    dmi_post(process, &copy->post);
+    post(process, copy);
     return DMI_TRUE;
   }
   call->status = &call->own;
-  call->post.run = begin;
   dmi_status_begin(call->status);
-  dmi_post(process, &call->post);
+  post(process, call);
   error = dmi_status_wait(call->status);
   return dmi_result(error);
 }
 
-int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
-  struct call call = {.kind = POLL, .nodes = node};
-  if (!node) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
-  return run(process, &call, NULL);
+/* Says a note again that ends the poll of another thread.  That comes to its turn, as the
+ * coordinator gives notices to who has waited longest; so each passes the note on at most once
+ * while that thread waits. */
+static int32_t pass_on(struct dmi_process *process, const struct call *call) {
+  return call->gone ? DMI_TRUE : dmi_call_notify(process, call->nodes->value);
 }
 
+static int32_t poll(struct dmi_process *process, DMI_node_t *node, int64_t end) {
+  for (;;) {
+    struct call call = {.kind = POLL, .nodes = node};
+    if (!run(process, &call, NULL)) return DMI_FALSE;
+    if (!is_end_note(node) || node->value == end) return DMI_TRUE;
+    if (!pass_on(process, &call)) return DMI_FALSE;
+  }
+}
+
+int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node) {
+  if (!node) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
+  return poll(process, node, 0);
+}
+
+int32_t dmi_call_poll_or_end(struct dmi_process *process, DMI_node_t *node) {
+  return poll(process, node, dmi_call_end_note(process));
+}
+
+/* A note that was passed on is behind all others: when it comes again there is nothing else. */
 int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag) {
-  struct call call = {.kind = PEEK, .nodes = node, .number = flag};
+  int64_t first = 0;
   if (!node || !flag) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
-  return run(process, &call, NULL);
+  for (;;) {
+    struct call call = {.kind = PEEK, .nodes = node, .number = flag};
+    if (!run(process, &call, NULL)) return DMI_FALSE;
+    if (!*flag || !is_end_note(node)) return DMI_TRUE;
+    *flag = DMI_FALSE;
+    if (!pass_on(process, &call)) return DMI_FALSE;
+    if (node->value == first) return DMI_TRUE;
+    if (!first) first = node->value;
+  }
 }
 
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
@@ -315,8 +397,7 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t t
     return;
   }
   *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .tag = tag};
-  call->post.run = begin;
-  dmi_post(process, &call->post);
+  post(process, call);
 }
 
 /* DMI_OK, and the length in call->b. */

@@ -9,8 +9,16 @@
 #include "dmi_api.h"
 #include "node/process.h"
 
+/* At the end of the process, when the daemon has ended: calls that it has not taken fail, and all
+ * that follow.  Any thread. */
+void dmi_calls_end(struct dmi_process *process);
+
 int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node);
 int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag);
+/* dmi_call_poll, or the note with this value: dmi_call_notify of it ends a thread that calls this
+ * until it comes, one in a process at a time.  No other call gives such a note to the program. */
+int32_t dmi_call_poll_or_end(struct dmi_process *process, DMI_node_t *node);
+int64_t dmi_call_end_note(const struct dmi_process *process);
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
                        int32_t capacity);
 int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id);

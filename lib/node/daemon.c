@@ -68,10 +68,22 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);
-  if (class != DMI_CLASS_THREAD)
-    return dmi_actions_input(
+  if (class == DMI_CLASS_REMOTE) {
+    good = from < DMI_NET_TEMP && process->remote &&
+           process->program.remote->message(process->remote, from, msg);
+    dmi_slice_drop(&msg->list);
+    dmi_slice_drop(&msg->body);
+    return good;
+  }
+  if (class != DMI_CLASS_THREAD) {
+    bool last = msg->type == DMI_CTL_LAST_MESSAGE;
+    good = dmi_actions_input(
         process,
         &(struct dmi_input){.type = DMI_IN_MESSAGE, .id = from, .msg = msg, .class = class});
+    /* Only when that was checked: not every member may say it at any time. */
+    if (good && last && process->remote) process->program.remote->last(process->remote, from);
+    return good;
+  }
   good = from < DMI_NET_TEMP && dmi_thread_message(process, from, msg);
   dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);

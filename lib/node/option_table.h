@@ -67,6 +67,8 @@
   OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
     "with --survive: a process that is silent counts as dead when its port refuses\n" \
     "connections; to be given to the first process") \
+  OPTION(events_file, DMI_EVENTS_FILE, TEXT, 0, 0, "--events", "FILE", PROGRAM, \
+    "append what happens in this process to a file, for dmitimeline and other programs") \
   OPTION(port_file, DMI_PORT_FILE, TEXT, 0, 0, "", "", KEPT, "") \
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \

@@ -154,7 +154,6 @@ static void say(struct dmi_process *process, struct dmi_capacity_out *out) {
 static void *body(void *arg) {
   struct dmi_pager *pager = arg;
   struct dmi_pressure_action action = {.type = DMI_PRESSURE_REST};
-  pthread_setname_np(pthread_self(), "dmi-pager");
   dmi_runtime_enter(pager->process);
   while (action.type != DMI_PRESSURE_REST || !atomic_load(&pager->stop)) {
     struct dmi_pressure_result result = {0};
@@ -219,6 +218,7 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
 
 bool dmi_pager_start(struct dmi_pager *pager) {
   pager->started = pthread_create(&pager->thread, NULL, body, pager) == 0;
+  if (pager->started) pthread_setname_np(pager->thread, "dmi-pager");
   return pager->started;
 }
 

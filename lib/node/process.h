@@ -23,6 +23,7 @@ struct dmi_barriers;
 struct dmi_pager;
 struct dmi_parent;
 struct dmi_pulser;
+struct dmi_remote;
 struct dmi_stall;
 struct dmi_sync;
 struct dmi_threads;
@@ -71,12 +72,15 @@ struct dmi_process {
   struct dmi_alloc *alloc;       /* likewise: DMI_malloc */
   struct dmi_sync *sync;         /* locks that threads here hold; own lock */
   struct dmi_barriers *barriers; /* barriers in use here; own lock */
+  struct dmi_remote *remote;     /* remote functions and their clients; own lock; may be NULL */
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   struct dmi_pager *pager;       /* own lock */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */
+  atomic_bool elastic;           /* a thread is in DMI_farm_run or DMI_rescale */
 
   struct dmi_mutex post_lock; /* guards posts */
   struct dmi_post *posts, **posts_end;
+  atomic_bool calls_ended; /* nobody takes posts any more: calls.c */
 
   /* ---- used by the daemon thread only ---- */
   struct dmi_node_env node_env;
@@ -103,7 +107,8 @@ struct dmi_process {
   struct dmi_config config;      /* not changed after the start */
   struct dmi_machine machine;    /* likewise */
   struct dmi_log log;            /* subscribers to `stream` */
-  struct dmi_outlet outlet;
+  struct dmi_outlet outlet;      /* DMI_EVENT_FD */
+  struct dmi_outlet events_file; /* --events */
   struct dmi_announce announce;
 };
 

@@ -7,6 +7,7 @@
 #ifndef DMI_NODE_PROGRAM_H
 #define DMI_NODE_PROGRAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "dmi_api.h"
@@ -22,6 +23,36 @@ enum dmi_body {
   DMI_BODIES
 };
 
+struct dmi_mact;
+struct dmi_msg;
+struct dmi_process;
+struct dmi_remote;
+
+/* Functions of lib/remote, which is above this folder.  All but `ends`, `polls` and `free` are
+ * called in the daemon thread. */
+struct dmi_program_remote {
+  struct dmi_remote *(*make)(struct dmi_process *process); /* what process->remote is */
+  void (*free)(struct dmi_remote *remote); /* at the end of the process; NULL does nothing */
+  /* A message of class REMOTE, which keeps its slices.  False: a correct peer does not send it. */
+  bool (*message)(struct dmi_remote *remote, uint32_t from, const struct dmi_msg *msg);
+  void (*opened)(struct dmi_remote *remote); /* this process was welcomed */
+  /* A view was published. */
+  void (*view)(struct dmi_remote *remote, const struct dmi_mact *view);
+  /* This process is to leave.  No call begins here any more, and those that have not begun are
+   * given back.  DMI_OK: none runs.  DMI_EBUSY: it must not leave.  Another number: calls run, and
+   * dmi_actions_stopped is called when they have ended. */
+  int32_t (*stop)(struct dmi_remote *remote);
+  void (*stays)(struct dmi_remote *remote); /* it does not leave after all */
+  bool (*runs)(struct dmi_remote *remote);  /* a function runs here */
+  /* All messages from a member that has left are here. */
+  void (*last)(struct dmi_remote *remote, uint32_t from);
+  void (*stopping)(struct dmi_remote *remote); /* DMI_exit was called */
+  /* DMI_main, DMI_recover or the body of a thread has returned.  In its thread; may wait. */
+  void (*ends)(struct dmi_remote *remote);
+  /* DMI_farm_run, DMI_rescale or a client has handled notices, and does so no more. */
+  void (*polls)(struct dmi_remote *remote);
+};
+
 /* All but main and mark are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
@@ -35,6 +66,7 @@ struct dmi_program {
   int32_t (*start_scale)(DMI_node_t *in, int in_num);
   int32_t (*judge_rescale)(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num,
                            int out_num, int cur_num);
+  const struct dmi_program_remote *remote; /* NULL: the process takes no part in remote functions */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

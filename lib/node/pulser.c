@@ -252,7 +252,6 @@ static void on_posted(void *arg) {
 
 static void *body(void *arg) {
   struct dmi_pulser *pulser = arg;
-  pthread_setname_np(pthread_self(), "dmi-pulse");
   dmi_runtime_enter(pulser->process);
   begin_control(pulser);
   set_timer(pulser);
@@ -269,6 +268,7 @@ static bool start_thread(struct dmi_pulser *pulser) {
   sigfillset(&all); /* signals are the daemon's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   started = pthread_create(&pulser->thread, NULL, body, pulser) == 0;
+  if (started) pthread_setname_np(pulser->thread, "dmi-pulse"); /* from here on all see it */
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return started;
 }

@@ -54,7 +54,8 @@ static void hear_act(struct dmi_process *process, const struct dmi_pulser_news *
       hear_view(process, act);
       break;
     case DMI_PULSE_END:
-      dmi_actions_fatal(process, act->text);
+      (void)dmi_actions_input(process,
+                              &(struct dmi_input){.type = DMI_IN_CUT_OFF, .text = act->text});
       break;
     default: /* SEND is carried out elsewhere */
       break;

@@ -18,11 +18,13 @@
 #include "node/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/epoch.h"
 #include "base/error.h"
@@ -35,6 +37,7 @@
 #include "node/control.h"
 #include "node/daemon.h"
 #include "node/actions.h"
+#include "node/calls.h"
 #include "node/key.h"
 #include "node/pager.h"
 #include "node/parent.h"
@@ -92,6 +95,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   process->alloc = dmi_alloc_new(&process->access);
   process->sync = dmi_sync_new(&process->access);
   process->barriers = dmi_barriers_new(&process->access);
+  if (program->remote) process->remote = program->remote->make(process);
   if (!process->threads || !process->alloc || !process->sync || !process->barriers) abort();
   atomic_init(&process->uids, uids);
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
@@ -115,7 +119,11 @@ static void contact_end(struct dmi_process *process) {
 /* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
   dmi_pulser_end(process);
+  dmi_calls_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
+  /* Ends its threads, which may have waited for such a call. */
+  if (process->remote) process->program.remote->free(process->remote);
+  process->remote = NULL;
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);
@@ -143,7 +151,20 @@ static void process_end(struct dmi_process *process) {
 void dmi_runtime_free(struct dmi_process *process) {
   if (!process->ended) process_end(process);
   if (process->config.event_fd >= 0) dmi_outlet_close(&process->outlet, &process->stream);
+  if (process->config.events_file) dmi_outlet_close(&process->events_file, &process->stream);
   free(process);
+}
+
+/* Lines are appended whole, so processes of one machine may share the file. */
+static void open_events_file(struct dmi_process *process) {
+  const char *path = process->config.events_file;
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd >= 0 && dmi_outlet_open(&process->events_file, &process->stream, fd, DMI_LOG_DEBUG))
+    return;
+  dmi_say(&process->stream, DMI_LOG_WARN, "start", "cannot write events to %s (--events): %s", path,
+          strerror(errno));
+  if (fd >= 0) close(fd);
+  process->config.events_file = NULL;
 }
 
 void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config) {
@@ -155,6 +176,7 @@ void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
             config->event_fd, strerror(errno));
     process->config.event_fd = -1;
   }
+  if (config->events_file) open_events_file(process);
   if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
             config->control_fd, strerror(errno));
@@ -306,6 +328,7 @@ static void recover(struct dmi_process *process) {
     argv[argc++] = bytes + at;
   is_main = true;
   good = process->program.recover(argc, argv, (int32_t)process->main_lost_with.n) != DMI_FALSE;
+  if (process->remote) process->program.remote->ends(process->remote);
   is_main = false;
   dmi_threads_main_ends(process, good);
   free(argv);
@@ -332,6 +355,7 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
     is_main = true;
     process->program.main(argc, argv);
+    if (process->remote) process->program.remote->ends(process->remote);
     is_main = false;
     dmi_threads_main_ends(process, true);
   }

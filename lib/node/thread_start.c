@@ -49,6 +49,7 @@ static void *thread_body(void *arg) {
   dmi_runtime_enter(process);
   set_name(thread->number);
   thread->value = body_of(process, thread->body)(thread->arg);
+  if (process->remote) process->program.remote->ends(process->remote);
   atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = dmi_thread_ended;
   dmi_post(process, &thread->post);

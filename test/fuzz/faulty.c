@@ -11,7 +11,7 @@
 
 #include "base/epoch.h"
 #include "core/heap.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "net/net.h"
 #include "node/runtime.h"
 #include "msg/wire.h"

@@ -8,7 +8,7 @@
 #ifndef SIM_BOTH_H
 #define SIM_BOTH_H
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "core/page.h"
 #include "history.h"
 

@@ -6,6 +6,10 @@
  * return of those not placed yet.  Two things keep this fast: an operation that only reads is
  * placed as soon as its answer fits (that cannot be wrong, since it changes nothing for the
  * others), and a set of placed operations with the same page bytes is visited only once.
+ *
+ * What never returned may have taken effect or not, and a loss leaves many of these, of which few
+ * have.  So orders are searched in rounds: those in which none of them has without a sign of it,
+ * those with one at most, with two, with four, and so on.
  */
 #include "checker.h"
 
@@ -38,6 +42,8 @@ struct search {
   uint32_t seen_num, seen_capacity;
   uint64_t set;
   uint64_t tries;
+  uint32_t guesses, guesses_max; /* placed operations that took effect by a guess; in this round */
+  bool stopped;                  /* by that limit, so there may be an order */
   unsigned char page[HIST_PAGE_MAX];
 };
 
@@ -76,8 +82,15 @@ static uint64_t deadline(const struct hist_op *op) {
   return op->back == HIST_OPEN && op->until ? op->until : op->back;
 }
 
+/* It never returned, and there is no sign that it took effect. */
+static bool is_guess(const struct search *s, uint32_t choice) {
+  const struct hist_op *op = &s->hist->op[choice & ~SKIPPED];
+  return !(choice & SKIPPED) && !returns(op) && !op->hint && !hist_is_pure(s->hist, op);
+}
+
 static void place(struct search *s, uint32_t choice) {
   uint32_t i = choice & ~SKIPPED;
+  s->guesses += is_guess(s, choice);
   unlink_event(s, 2 * i);
   if (deadline(&s->hist->op[i]) != HIST_OPEN) unlink_event(s, 2 * i + 1);
   if (returns(&s->hist->op[i])) s->open--;
@@ -87,6 +100,7 @@ static void place(struct search *s, uint32_t choice) {
 
 static void unplace(struct search *s) {
   uint32_t i = s->order[--s->placed] & ~SKIPPED;
+  s->guesses -= is_guess(s, s->order[s->placed]);
   if (deadline(&s->hist->op[i]) != HIST_OPEN) relink_event(s, 2 * i + 1);
   if (returns(&s->hist->op[i])) s->open++;
   relink_event(s, 2 * i);
@@ -164,7 +178,7 @@ static bool seen_put(uint64_t *table, uint32_t capacity, uint64_t key) {
 
 /* True if this state was not visited before. */
 static bool first_visit(struct search *s) {
-  uint64_t key = s->set, word;
+  uint64_t key = s->set + s->guesses, word;
   for (uint32_t at = 0; at < s->hist->page_size; at += 8) {
     uint32_t len = s->hist->page_size - at < 8 ? s->hist->page_size - at : 8;
     word = 0;
@@ -253,6 +267,10 @@ static bool next_choice(struct search *s) {
     while (f->next < f->num) {
       uint32_t i = s->candidate[f->first + f->next++];
       memcpy(s->page, s->state + (size_t)(s->depth - 1) * s->hist->page_size, s->hist->page_size);
+      if (s->guesses == s->guesses_max && is_guess(s, i)) {
+        s->stopped = true;
+        continue;
+      }
       s->tries++;
       if ((i & SKIPPED) || hist_apply(s->hist, &s->hist->op[i], s->page)) {
         place(s, i);
@@ -287,25 +305,35 @@ enum check_result check_page(const struct hist *hist, struct check_stats *stats)
   return check_order(hist, stats, NULL);
 }
 
+static enum check_result search(struct search *s) {
+  for (;;) {
+    place_pure(s);
+    if (!s->open) return CHECK_OK;
+    if (first_visit(s)) push_frame(s);
+    if (s->tries > TRIES_MAX) return CHECK_GAVE_UP;
+    if (!next_choice(s)) return CHECK_NO_ORDER;
+  }
+}
+
+/* After a round that found no order: from the beginning, with more guesses. */
+static void begin_again(struct search *s) {
+  while (s->placed)
+    unplace(s);
+  memset(s->page, 0, sizeof(s->page));
+  memset(s->seen, 0, s->seen_capacity * sizeof(*s->seen));
+  s->seen_num = s->candidates = 0;
+  s->stopped = false;
+  s->guesses_max = s->guesses_max ? 2 * s->guesses_max : 1;
+}
+
 enum check_result check_order(const struct hist *hist, struct check_stats *stats,
                               unsigned char *page) {
   struct search s;
-  enum check_result result = CHECK_OK;
+  enum check_result result;
   assert(hist->page_size <= HIST_PAGE_MAX);
   search_init(&s, hist);
-  for (;;) {
-    place_pure(&s);
-    if (!s.open) break;
-    if (first_visit(&s)) push_frame(&s);
-    if (s.tries > TRIES_MAX) {
-      result = CHECK_GAVE_UP;
-      break;
-    }
-    if (!next_choice(&s)) {
-      result = CHECK_NO_ORDER;
-      break;
-    }
-  }
+  while ((result = search(&s)) == CHECK_NO_ORDER && s.stopped)
+    begin_again(&s);
   if (result == CHECK_OK) certify(&s);
   if (page) memcpy(page, s.page, hist->page_size);
   if (stats) {

@@ -5,7 +5,7 @@
 #define CRASH_EXIT_H
 
 #include "crash_sim.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 struct sim_exit {
   uint64_t op;        /* the call that is out; 0: none */

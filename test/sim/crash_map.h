@@ -4,7 +4,7 @@
 #ifndef SIM_CRASH_MAP_H
 #define SIM_CRASH_MAP_H
 
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "crash_sim.h"
 
 #define SIM_MAPS 64u

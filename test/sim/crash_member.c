@@ -10,7 +10,7 @@
 #include "crash_map.h"
 #include "crash_note.h"
 #include "crash_sim.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "msg/wire.h"
 
 #define GOT_MAX 64u

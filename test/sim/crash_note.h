@@ -5,7 +5,7 @@
 #define CRASH_NOTE_H
 
 #include "crash_sim.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 
 struct sim_notes {
   uint64_t made, said;    /* number of the last one; of the last whose call was answered well */

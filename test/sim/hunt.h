@@ -6,7 +6,7 @@
 #define SIM_HUNT_H
 
 #include "core/handover.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "core/page.h"
 #include "core/pressure.h"
 #include "core/pulse.h"

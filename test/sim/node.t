@@ -3,26 +3,13 @@
 # wrong with broken ones.
 use strict;
 use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use SimTest qw(ok skip run finish);
 
-my $sim = ($ENV{DMI_BUILD_DIR} // '.') . '/test/sim/node_sim';
+SimTest::use_program('node_sim');
 my $scale = $ENV{DMI_TEST_SCALE} // '';
 my ($small, $soak) = ($scale eq 'small', $scale eq 'soak');
-my ($num, $bad) = (0, 0);
-
-sub ok {
-  my ($good, $name, @notes) = @_;
-  $num++;
-  $bad++ if !$good;
-  printf "%sok %d - %s\n", $good ? '' : 'not ', $num, $name;
-  print map { "# $_\n" } grep { $_ ne '' } map { split /\n/ } @notes;
-}
-
-# What the command prints, and whether its exit status is `wanted`.
-sub run {
-  my ($wanted, @args) = @_;
-  my $text = `$sim @args 2>&1`;
-  return ($text, $? == $wanted << 8);
-}
 
 my $seeds = $small ? '2001-2004' : '2001-2020';
 my ($text, $good) = run(0, '--seeds', $seeds);
@@ -91,8 +78,7 @@ for my $rule (@rules) {
   my ($name, $runs, $ops) = @$rule;
   $ops //= 5000;
   if ($runs * $ops > ($soak ? 20_000_000 : $small ? 500_000 : 2_500_000)) {
-    $num++;
-    print "ok $num - without $name # SKIP takes too long here\n";
+    skip("without $name", 'takes too long here');
     next;
   }
   ($text, $good) = run(1, "--break $name --seeds 1-$runs --ops $ops");
@@ -105,5 +91,4 @@ for my $rule (@rules) {
   s/^caught.*\n// for $text, $replay;
   ok($text eq $replay, 'a bad seed shows the same again', $replay);
 }
-print "1..$num\n";
-exit($bad ? 1 : 0);
+finish();

@@ -342,13 +342,13 @@ static bool calm(const struct sim *sim) {
   return !recovers(sim) && !missing(sim);
 }
 
-/* While the program ends: those that may lead have ended with it, and who has not heard that it is
- * over cannot go on. */
-static bool end_some(struct sim *sim) {
+/* While the program ends: those that may lead have ended with it, and who has heard that it is over
+ * is cut off from them. */
+static bool cut_off_some(struct sim *sim) {
   if (!sim->ending || any_voter(sim, true)) return false;
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
-    if (!sim->proc[i] || sim->proc[i]->over || !sim->proc[i]->started) continue;
-    node_lose(sim->proc[i]);
+    if (!sim->proc[i] || !sim->proc[i]->over) continue;
+    node_cut_off(sim->proc[i]);
     return true;
   }
   return false;
@@ -358,7 +358,7 @@ static bool step(struct sim *sim, bool forced) {
   if (sim->open.num && calm(sim)) sim_close_calls(sim);
   if (missing(sim) && (forced || rng_once_in(&sim->rng, 8)) && decide(sim)) return true;
   if (forced && unborn(sim) && decide(sim)) return true;
-  return hear_some(sim) || (forced && end_some(sim));
+  return hear_some(sim) || (forced && cut_off_some(sim));
 }
 
 /* Another process leads, though nobody was lost. */

@@ -26,7 +26,7 @@ static void begin_call(struct node *node, struct sim_call call, struct dmi_input
   struct sim *sim = node->sim;
   call.op = in.op = ++sim->next_op;
   call.type = in.call;
-  call.crash = sim->last_crash;
+  call.crash = node->m->last_crash; /* it may not have heard of the last one yet */
   sim_log(sim, "p%u calls %s %llx", node->uid, dmi_wire_name((uint8_t)in.call),
           (unsigned long long)arg);
   *DMI_LIST_ADD(&node->calls) = call;
@@ -104,6 +104,7 @@ static void looked_up(struct node *node, const struct sim_call *call, const stru
   if (act->error) return;
   node_enter(node, &act->mapping, 0);
   home = sim_by_uid(node->sim, act->mapping.home);
+  if (node_is_removed(node)) return; /* it was told before */
   if ((!home || !home->alive) && !(home && home->killed))
     sim_bad(node->sim, "the home of a mapping has ended");
 }

@@ -313,13 +313,25 @@ void sim_net_ungrant(struct node *node) {
 
 /* ---- The end of a process ------------------------------------------------------------------- */
 
+/* The answer to an operation that nobody waits for any more. */
+static bool is_for_nobody(const struct node *node, const struct dmi_msg *msg) {
+  bool any = false;
+  for (uint32_t t = 0; t <= SIM_THREADS; t++)
+    any |= node->thread[t].out && node->thread[t].given_up;
+  return any && (msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL);
+}
+
 /* Drops what is in flight to a process that has ended; none of it may matter. */
 static void nobody_takes(struct sim *sim, struct node *node, struct sim_end *end) {
   struct node *other = sim_net_other(end)->node;
-  if (end->queue.num && !node->killed && !node->over && node->uid && end->id < DMI_NET_TEMP &&
-      !node_is_removed(other))
-    sim_bad(sim, "p%u has ended, and %s from p%u is in flight to it", node->uid,
-            dmi_wire_name(sim_queue_head(&end->queue)->type), end->id);
+  const struct sim_queue *queue = &end->queue;
+  bool good = node->killed || node->over || !node->uid || end->id >= DMI_NET_TEMP;
+  for (uint32_t i = 0; i < queue->num && !good && !node_is_removed(other); i++) {
+    const struct dmi_msg *msg = &queue->msg[(queue->first + i) & (queue->capacity - 1)];
+    if (!is_for_nobody(node, msg))
+      sim_bad(sim, "p%u has ended, and %s from p%u is in flight to it", node->uid,
+              dmi_wire_name(msg->type), end->id);
+  }
   end->closed = end->dead = true;
   sim_queue_drop(sim, &end->queue);
   sim_queue_drop(sim, &end->bulk);

@@ -26,9 +26,12 @@ static const struct dmi_record *record_of(struct sim *sim, const struct node *no
   return at ? dmi_coord_find(at->m->coord, node->uid) : NULL;
 }
 
-/* It was told to end: no user code runs there, and it need not be told anything. */
+/* It was told to end: no user code runs there, and it need not be told anything.  (By one that is
+ * lost?  It may have been, if it has left.) */
 static bool is_exiting(struct sim *sim, const struct node *node) {
   const struct dmi_record *record = record_of(sim, node);
+  const struct dmi_peer *self = dmi_member_peer(node->m, node->uid);
+  if (!sim_coordinator(sim)) return self && self->left;
   return record && record->life == DMI_LIFE_EXITING;
 }
 
@@ -45,10 +48,26 @@ void sim_judge_joined(struct node *node) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     const struct node *other = sim->proc[i];
     if (!other || other == node || !other->joined || is_exiting(sim, other)) continue;
+    if (node_is_removed(other)) continue; /* and has not heard of it */
     if (dmi_id_is(other->dmi_id, node->dmi_id))
       sim_bad(sim, "p%u and p%u have the same id", node->uid, other->uid);
     if (dmi_member_peer(node->m, other->uid) && !other->view[sim_uid(sim, node->uid)])
       sim_bad(sim, "p%u is joined and p%u does not know it", node->uid, other->uid);
+  }
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+/* It has heard FINISH: all that are left have heard END.  Else they could be too few to go on. */
+void sim_judge_finish(struct node *node) {
+  struct sim *sim = node->sim;
+  if (!node->over || node->cut_off || node_is_removed(node)) return;
+  for (uint32_t i = 0; i < SIM_LIVING; i++) {
+    const struct node *other = sim->proc[i];
+    if (!other || other->over || !other->joined || node_is_removed(other)) continue;
+    if (dmi_member_peer(node->m, other->uid))
+      sim_bad(sim, "p%u ends, and p%u has not heard that the program is over", node->uid,
+              other->uid);
   }
 }
 
@@ -103,14 +122,21 @@ static uint64_t check_queue(struct node *node, const struct dmi_coord *c) {
   return oldest;
 }
 
+/* Before each action: a leave may begin again in the same event, and user code run in between. */
+void sim_judge_capacity(struct node *node) {
+  const struct dmi_coord *c = node->m->coord;
+  if (!c) return;
+  if (node->notes.capacity && node->notes.capacity < c->capacity_changes)
+    node->sim->retry_event = node->sim->now;
+  node->notes.capacity = c->capacity_changes;
+}
+
 void sim_judge_watch(struct node *node) {
   struct sim *sim = node->sim;
   const struct dmi_coord *c = node->m->coord;
   uint64_t oldest;
+  sim_judge_capacity(node);
   if (!c) return;
-  if (node->notes.capacity && node->notes.capacity < c->capacity_changes)
-    sim->retry_event = sim->now;
-  node->notes.capacity = c->capacity_changes;
   if (sim->last_crash) return; /* a new coordinator does not know the order */
   rank_records(node, c);
   oldest = check_queue(node, c);

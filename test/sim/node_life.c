@@ -232,6 +232,7 @@ static void act_life(struct node *node, struct dmi_mact *act) {
       expect_close(node);
       break;
     case DMI_MACT_FINISH:
+      sim_judge_finish(node);
       node_end(node);
       break;
     case DMI_MACT_FATAL:
@@ -345,6 +346,7 @@ void node_carry(struct node *node) {
       dmi_act_end(&act);
       continue;
     }
+    sim_judge_capacity(node);
     if (node->m->no_capacity && !node->no_capacity) sim_judge_refused(node);
     node->no_capacity = node->m->no_capacity;
     carry_out(node, &act);

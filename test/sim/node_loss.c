@@ -99,6 +99,12 @@ void node_end_doomed(struct node *node) {
   if (node->alive) node_end(node);
 }
 
+/* It has nobody to agree with. */
+void node_cut_off(struct node *node) {
+  node->cut_off = true;
+  (void)node_input(node, &(struct dmi_input){.type = DMI_IN_CUT_OFF, .text = "nobody is left"});
+}
+
 static bool end_doomed(struct sim *sim) {
   if (!sim->doomed.num) return false;
   node_end_doomed(sim->doomed.at[rng_below(&sim->rng, sim->doomed.num)]);
@@ -192,15 +198,15 @@ static bool heals(struct sim *sim, bool forced) {
 }
 
 /* All user code ends, or has ended: any process may be lost that the others can go on without. When
- * some have heard that the program is over, any at all; then those that have not cannot go on,
- * which only the real agreement decides. */
+ * some have heard that the program is over, any at all, with the real agreement: those that have
+ * not may then be unable to go on, and it decides that. */
 static bool is_spared_at_end(const struct node *node) {
   const struct sim *sim = node->sim;
   bool over = false;
   for (uint32_t i = 0; i < SIM_LIVING; i++)
     over |= sim->proc[i] && sim->proc[i]->over;
   if (!node->uid || !node->started || node->no_lease) return false;
-  return over ? sim->opt.agree : sim->agreement->spares(sim, node);
+  return (over && sim->opt.agree) || sim->agreement->spares(sim, node);
 }
 
 void sim_lose_at_end(struct sim *sim) {

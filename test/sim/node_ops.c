@@ -77,6 +77,14 @@ static void begin(struct node *node, struct sim_thread *thread) {
   launch(node, thread, &drawn);
 }
 
+/* Has the owner of the page heard of DMI_exit?  Perhaps before the process that waits. */
+static bool any_stops(const struct sim *sim) {
+  for (uint32_t i = 0; i < sim->nodes; i++) {
+    if (atomic_load(&sim->all[i]->core.stopping)) return true;
+  }
+  return false;
+}
+
 void sim_ops_complete(struct node *node, struct dmi_req *req) {
   struct sim *sim = node->sim;
   struct sim_thread *thread = NULL;
@@ -106,7 +114,7 @@ void sim_ops_complete(struct node *node, struct dmi_req *req) {
       sim->totals->refused++;
       sim->kicks_refused += thread == &node->thread[SIM_THREADS];
       sim_ops_failed(sim, thread);
-    } else if (req->error == DMI_EEND && atomic_load(&node->core.stopping)) {
+    } else if (req->error == DMI_EEND && any_stops(sim)) {
       sim_open_call(sim, thread, node->uid); /* its first half may have taken effect */
     } else if (!map->unmapping) {
       sim_bad(sim, "p%u: an operation on a living mapping fails with %d", node->uid, req->error);

@@ -271,7 +271,6 @@ static bool is_settled(const struct sim *sim) {
   for (uint32_t i = 0; i < SIM_LIVING; i++) {
     struct node *node = sim->proc[i];
     if (!lives(node)) continue;
-    if (node->over) continue;
     if (dmi_pulse_frozen(node->pulse) || atomic_load(&node->core.paused)) return false;
     if (node->pulse->chain.num != 1 || doubts(node)) return false;
     if (node->change_refused && dmi_member_is_coordinator(node->m)) return false;
@@ -342,6 +341,10 @@ static bool hear(struct node *node) {
 /* What its pulse thread has for its daemon. */
 static bool tell(struct node *node) {
   if (node_frozen(node) || node->carrying) return false;
+  if (node->gives_up && node->over) {
+    node_cut_off(node);
+    return true;
+  }
   if (node->gives_up) {
     end_one(node);
     return true;

@@ -10,7 +10,7 @@
 
 #include "base/pool.h"
 #include "both.h"
-#include "core/member_int.h"
+#include "core/coord_int.h"
 #include "core/node.h"
 #include "core/pulse.h"
 #include "hunt.h"
@@ -141,6 +141,7 @@ struct node {
   bool had_any, had[SIM_MAPS * SIM_PAGES]; /* sim_copies_at_work, and its hint */
   uint64_t had_at;
   bool over;       /* END has arrived */
+  bool cut_off;    /* behind END it has nobody to agree with */
   bool carrying;   /* inside of node_carry */
   bool by_thread;  /* the present step is of a thread: what it sends may be barred */
   uint64_t frozen; /* it is stopped until this step */
@@ -407,6 +408,7 @@ void node_loss_look(struct node *node);
 /* It is removed, and lives. */
 void node_doom(struct node *node);
 void node_end_doomed(struct node *node);
+void node_cut_off(struct node *node);
 void node_lose(struct node *node);
 /* By a crash view, or its join was given up; it may live. */
 bool node_is_removed(const struct node *node);
@@ -438,11 +440,13 @@ void sim_ops_fini(struct node *node);
  * members, notices and calls ---- */
 void sim_check_quiet(struct sim *sim); /* when nothing is in flight */
 /* Checks the coordinator's queue of notices after an event there. */
+void sim_judge_capacity(struct node *node);
 void sim_judge_watch(struct node *node);
 void sim_judge_quiet(struct sim *sim);
 void sim_judge_notices(struct sim *sim); /* at the end */
 void sim_judge_print(struct sim *sim);   /* prints what the coordinator knows, and what is true */
 void sim_judge_joined(struct node *node);
+void sim_judge_finish(struct node *node);
 void sim_judge_notice(struct node *node, const struct dmi_notice *notice);
 void sim_judge_result(struct node *node, const struct sim_call *call, const struct dmi_mact *act);
 void sim_judge_forget(struct sim *sim, uint64_t base);

@@ -2,25 +2,12 @@
 # sim.t - the simulator finds nothing wrong with the core, and everything wrong with broken ones.
 use strict;
 use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use SimTest qw(ok skip run finish);
 
-my $sim = ($ENV{DMI_BUILD_DIR} // '.') . '/test/sim/sim';
+SimTest::use_program('sim');
 my $small = ($ENV{DMI_TEST_SCALE} // '') eq 'small';
-my ($num, $bad) = (0, 0);
-
-sub ok {
-  my ($good, $name, @notes) = @_;
-  $num++;
-  $bad++ if !$good;
-  printf "%sok %d - %s\n", $good ? '' : 'not ', $num, $name;
-  print map { "# $_\n" } grep { $_ ne '' } map { split /\n/ } @notes;
-}
-
-# What the command prints, and whether its exit status is `wanted`.
-sub run {
-  my ($wanted, @args) = @_;
-  my $text = `$sim @args 2>&1`;
-  return ($text, $? == $wanted << 8);
-}
 
 my $seeds = $small ? '2001-2005' : '2001-2040';
 my ($text, $good) = run(0, '--seeds', $seeds);
@@ -69,8 +56,7 @@ my @crash_rules = (
 for my $rule (@rules, @pager_rules, @crash_rules) {
   my ($name, $runs) = @$rule;
   if ($small && $runs > 1000) {
-    $num++;
-    print "ok $num - without $name # SKIP takes too long here\n";
+    skip("without $name", 'takes too long here');
     next;
   }
   ($text, $good) = run(1, "--break $name --seeds 1-$runs --ops 5000");
@@ -83,5 +69,4 @@ for my $rule (@rules, @pager_rules, @crash_rules) {
   s/^caught.*\n// for $text, $replay;
   ok($text eq $replay, 'a bad seed shows the same again', $replay);
 }
-print "1..$num\n";
-exit($bad ? 1 : 0);
+finish();

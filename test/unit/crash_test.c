@@ -266,6 +266,83 @@ static void lease_of_lost_leader(void **state) {
   done(pulse);
 }
 
+/* 1 leads, and has a lease until BEGIN + 900.  It hears of a higher ballot at BEGIN + `higher`. */
+static struct dmi_pulse *deposed_leader(dmi_ms_t higher) {
+  struct dmi_pulse *pulse = one_of_three(1);
+  until(pulse, BEGIN + 100);
+  for (dmi_uid_t from = 2; from <= 3; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK};
+    msg.pulse_ok.sent = BEGIN + 100;
+    msg.pulse_ok.ballot = BALLOT(0, 1);
+    msg.pulse_ok.left = 800;
+    assert_true(says(pulse, BEGIN + 101, from, msg, NULL));
+  }
+  assert_int_equal(dmi_pulse_lease(pulse, BEGIN + 101), 799);
+  assert_true(says_pulse(pulse, BEGIN + higher, 2, BALLOT(2, 2), 3));
+  return pulse;
+}
+
+/* 2 has proposed a view without 1, which may be decided: 1 is told so when it tries to lead again,
+ * and proposes it again.  Both accept. */
+static void proposes_without_itself(struct dmi_pulse *pulse, dmi_ms_t now) {
+  assert_int_equal(sent(DMI_CTL_PREPARE, 3)->ballot.ballot, BALLOT(3, 1));
+  for (dmi_uid_t from = 2; from <= 3; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_PROMISE};
+    struct dmi_pack body;
+    msg.promise.ballot = msg.promise.promised = BALLOT(3, 1);
+    dmi_pack_init(&body);
+    dmi_pack_u8(&body, 0);
+    dmi_pack_u32(&body, 1);
+    pack_view(&body, 3, BALLOT(0, 1), false, 1, 1, 3);
+    dmi_pack_u8(&body, 1);
+    dmi_pack_u64(&body, BALLOT(2, 2));
+    pack_view(&body, 4, BALLOT(2, 2), true, 2, 2, 3);
+    assert_true(says(pulse, now, from, msg, &body));
+  }
+  assert_non_null(sent(DMI_CTL_PROPOSE, 3));
+  for (dmi_uid_t from = 2; from <= 3; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_ACCEPTED};
+    msg.accepted.ballot = BALLOT(3, 1);
+    msg.accepted.number = 4;
+    assert_true(says(pulse, now, from, msg, NULL));
+  }
+}
+
+/* It must not decide before its own lease has run out, nor get another one. */
+static void own_lease_of_removed_leader(void **state) {
+  struct dmi_pulse *pulse = deposed_leader(110);
+  (void)state;
+  until(pulse, BEGIN + 500);
+  proposes_without_itself(pulse, BEGIN + 510);
+  for (dmi_uid_t from = 2; from <= 3; from++) {
+    struct dmi_msg msg = {.type = DMI_CTL_PULSE_OK};
+    msg.pulse_ok.sent = BEGIN + 500;
+    msg.pulse_ok.ballot = BALLOT(3, 1);
+    msg.pulse_ok.left = 800;
+    assert_true(says(pulse, BEGIN + 530, from, msg, NULL));
+  }
+  until(pulse, BEGIN + 939);
+  assert_null(sent(DMI_CTL_DECIDED, 3));
+  assert_int_equal(count(DMI_PULSE_FREEZE), 1);
+  until(pulse, BEGIN + 940);
+  assert_non_null(sent(DMI_CTL_DECIDED, 3));
+  assert_int_equal(count(DMI_PULSE_END), 1);
+  done(pulse);
+}
+
+/* The lease has run out just before: copies are being frozen, so the margin counts all the same. */
+static void own_lease_that_has_run_out(void **state) {
+  struct dmi_pulse *pulse = deposed_leader(600);
+  (void)state;
+  until(pulse, BEGIN + 901);
+  proposes_without_itself(pulse, BEGIN + 902);
+  until(pulse, BEGIN + 939);
+  assert_null(sent(DMI_CTL_DECIDED, 3));
+  until(pulse, BEGIN + 940);
+  assert_non_null(sent(DMI_CTL_DECIDED, 3));
+  done(pulse);
+}
+
 /* Who is never lost is waited for, without a lease, too; but not busily. */
 static void no_lease_for_ever(void **state) {
   static const dmi_uid_t uid[] = {1, 2};
@@ -755,6 +832,8 @@ int main(void) {
       cmocka_unit_test(refused_port_is_not_trusted),
       cmocka_unit_test(lease_and_views),
       cmocka_unit_test(lease_of_lost_leader),
+      cmocka_unit_test(own_lease_of_removed_leader),
+      cmocka_unit_test(own_lease_that_has_run_out),
       cmocka_unit_test(no_lease_for_ever),
       cmocka_unit_test(no_echo_alone),
       cmocka_unit_test(no_echo_survive),

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "core/handover.h"
+#include "core/page_crash.h"
 
 #define MAPS 3
 #define PAGES 8
@@ -364,6 +365,20 @@ static void looked_up_behind_a_loss(void **state) {
   no_more(w);
 }
 
+/* A page is offered to a frozen process: nothing is taken, and the promise is not used up. */
+static void offered_behind_a_loss(void **state) {
+  struct world *w = *state;
+  known(w, 0, 3);
+  for (int frozen = 1; frozen >= 0; frozen--) {
+    atomic_store(&w->core.frozen, frozen);
+    assert_true(list(w, 2, DMI_MSG_TAKE, 0, (struct dmi_tail){1, 0, 0}, DMI_F_MUST));
+    if (!frozen) (void)next(w, DMI_ACT_TAKEN);
+    if (!frozen) assert_int_equal(next(w, DMI_ACT_PROMISED).value, SIZE);
+    no_more(w);
+    assert_int_equal(w->sent.num, frozen ? 0 : 1);
+  }
+}
+
 /* Pages beyond the mapping are refused, and no record is made. */
 static void beyond(void **state) {
   struct world *w = *state;
@@ -462,6 +477,55 @@ static void not_too_much(void **state) {
   no_more(w);
 }
 
+/* To whom the page of the only TAKE for it was offered since; the messages are dropped. */
+static uint32_t offered_to(struct world *w, uint64_t page) {
+  uint32_t to = 0;
+  for (uint32_t i = 0; i < w->sent.num; i++) {
+    const struct dmi_act *act = &w->sent.act[i];
+    const struct dmi_tail *entry = (const void *)act->msg.list.ptr;
+    if (act->msg.type != DMI_MSG_TAKE || entry->page != page) continue;
+    assert_int_equal(to, 0);
+    to = act->to;
+  }
+  drop(&w->sent);
+  dmi_out_init(&w->sent);
+  return to;
+}
+
+static void report(struct world *w, uint32_t from, uint64_t number, uint64_t bytes) {
+  struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_REPORT};
+  msg.capacity_report = (struct dmi_msg_capacity_report){
+      .number = number, .kind = DMI_CAPACITY_PROMISE, .bytes = bytes};
+  assert_true(dmi_handover_report(w->handover, from, &msg));
+}
+
+/* 3 has promised memory for page 1, the heir 2 none.  A loss comes when the page was offered to 3:
+ * so it is again, behind RESUME. */
+static void offered_again(void **state) {
+  static const uint32_t uid[] = {2, 3};
+  struct world *w = *state;
+  struct dmi_page *page;
+  known(w, 0, 1);
+  page = record(w, &w->at[0].map, 1, true);
+  page->frame = dmi_frame_new_zero(SIZE);
+  dmi_handover_view(w->handover, uid, 2);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  report(w, 2, 1, 0);
+  (void)go_on(w);
+  report(w, 3, 2, SIZE);
+  (void)go_on(w);
+  assert_int_equal(offered_to(w, 1), 3);
+  dmi_handover_frozen(w->handover);
+  dmi_page_freeze(&w->core, page);
+  page->flags &= (uint16_t)~DMI_PAGE_FROZEN;
+  dmi_handover_resumed(w->handover);
+  (void)go_on(w);
+  assert_int_equal(offered_to(w, 1), 3);
+  drop(&w->out);
+  dmi_out_init(&w->out);
+}
+
 /* There is no other process: it is drained and keeps everything.  When one joins, it hands over.
  */
 static void no_heir_at_first(void **state) {
@@ -538,6 +602,8 @@ int main(void) {
       TEST(forgotten),
       TEST(looked_up),
       TEST(looked_up_behind_a_loss),
+      TEST(offered_behind_a_loss),
+      TEST(offered_again),
       TEST(beyond),
       TEST(not_too_much),
       TEST(no_heir_at_first),

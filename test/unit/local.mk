@@ -49,11 +49,11 @@ test_unit_control_test_SOURCES = test/unit/control_test.c
 test_unit_control_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_survive_test
-test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c test/unit/member_one.h test/unit/member_pair.h
+test_unit_member_survive_test_SOURCES = test/unit/member_survive_test.c test/unit/member_one.h test/unit/agree.h test/unit/member_pair.h
 test_unit_member_survive_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_stop_test
-test_unit_member_stop_test_SOURCES = test/unit/member_stop_test.c test/unit/member_one.h test/unit/member_pair.h
+test_unit_member_stop_test_SOURCES = test/unit/member_stop_test.c test/unit/member_one.h test/unit/agree.h test/unit/member_pair.h
 test_unit_member_stop_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/block_test
@@ -61,7 +61,7 @@ test_unit_block_test_SOURCES = test/unit/block_test.c
 test_unit_block_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_note_test
-test_unit_member_note_test_SOURCES = test/unit/member_note_test.c test/unit/member_one.h test/unit/member_pair.h
+test_unit_member_note_test_SOURCES = test/unit/member_note_test.c test/unit/member_one.h test/unit/agree.h test/unit/member_pair.h
 test_unit_member_note_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/pulse_test
@@ -180,11 +180,11 @@ test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_test
-test_unit_member_test_SOURCES = test/unit/member_test.c test/unit/member_one.h
+test_unit_member_test_SOURCES = test/unit/member_test.c test/unit/member_one.h test/unit/agree.h
 test_unit_member_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/member_crash_test
-test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c test/unit/member_one.h
+test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
 test_unit_member_crash_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/claim_test
@@ -198,6 +198,22 @@ test_unit_ranges_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/member_pack_test
 test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
 test_unit_member_pack_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/directory_crash_test
+test_unit_directory_crash_test_SOURCES = test/unit/directory_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
+test_unit_directory_crash_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/mapping_crash_test
+test_unit_mapping_crash_test_SOURCES = test/unit/mapping_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
+test_unit_mapping_crash_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/leave_crash_test
+test_unit_leave_crash_test_SOURCES = test/unit/leave_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
+test_unit_leave_crash_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/notice_crash_test
+test_unit_notice_crash_test_SOURCES = test/unit/notice_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
+test_unit_notice_crash_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/heap_test
 test_unit_heap_test_SOURCES = test/unit/heap_test.c
@@ -225,7 +241,7 @@ test_unit_handover_test_CPPFLAGS = $(sim_cppflags)
 test_unit_handover_test_LDADD = $(sim_libs) -lcmocka
 
 check_PROGRAMS += test/unit/node_test
-test_unit_node_test_SOURCES = test/unit/node_test.c test/unit/node_world.h
+test_unit_node_test_SOURCES = test/unit/node_test.c test/unit/node_world.h test/unit/agree.h
 test_unit_node_test_CPPFLAGS = $(sim_cppflags)
 test_unit_node_test_LDADD = $(sim_libs) -lcmocka
 

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#include "core/member_int.h"
+#include "agree.h"
+#include "core/coord_int.h"
 
 static const uint8_t program_id[16] = {7};
 
@@ -26,6 +27,8 @@ static inline void addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct d
   theirs->ip[12] = 10;
   theirs->ip[15] = 9;
 }
+
+/* ---- Messages and actions -------------------------------------------------------------------- */
 
 /* The member gets a message with this body (NULL: none), which is taken over; `out` gets what it
  * does.  False: it refuses the message. */

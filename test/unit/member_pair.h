@@ -48,31 +48,17 @@ static bool on_take(void *arg, const struct dmi_pulse_view *view, uint64_t ballo
   return true;
 }
 
-static uint64_t on_may_change(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 static void on_change(void *arg, const struct dmi_pulse_view *view) {
   (void)view;
   ((struct one *)arg)->changes++;
 }
 
-static dmi_uid_t on_tie(void *arg) {
-  (void)arg;
-  return 1;
-}
-
-static void on_all_taken(void *arg, uint64_t number) {
-  (void)arg, (void)number;
-}
-
 static const struct dmi_member_survive survive = {.start = on_start,
                                                   .take = on_take,
-                                                  .may_change = on_may_change,
+                                                  .may_change = agree_may_change,
                                                   .change = on_change,
-                                                  .tie = on_tie,
-                                                  .all_taken = on_all_taken};
+                                                  .tie = agree_tie,
+                                                  .all_taken = agree_all_taken};
 
 /* ---- Two members ----------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/pool.h"
 #include "core/node.h"
 #include "dmi_api.h"
@@ -555,11 +556,6 @@ static bool agree_take(void *arg, const struct dmi_pulse_view *view, uint64_t ba
   return true;
 }
 
-static uint64_t agree_may_change(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 static void agree_change(void *arg, const struct dmi_pulse_view *view) {
   struct world *w = ((struct proc *)arg)->world;
   struct change *change = &w->change[view->number];
@@ -579,15 +575,6 @@ static void take_changes(struct proc *p) {
     struct dmi_msg msg = {.body = {.ptr = change->bytes, .len = change->len}};
     world_input(p, &(struct dmi_input){.type = DMI_IN_AGREED, .msg = &msg});
   }
-}
-
-static uint32_t agree_tie(void *arg) {
-  (void)arg;
-  return 1;
-}
-
-static void agree_all_taken(void *arg, uint64_t number) {
-  (void)arg, (void)number;
 }
 
 static const struct dmi_member_survive agree_always = {.start = agree_start,

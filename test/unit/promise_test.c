@@ -118,6 +118,23 @@ static void untaken(void **state) {
   }
 }
 
+/* A loss comes when a page was offered: it is offered again, where memory was promised for it. */
+static void offered_again(void **state) {
+  struct world *w = *state;
+  begin(w, 40, 1, 60, 1);
+  asks(w, 3, 100, 40, 100);
+  becomes(w, DMI_PROMISES_ENOUGH);
+  assert_int_equal(dmi_promises_give(w->promises, 60), 3);
+  dmi_promises_untaken(w->promises, 3, 60);
+  dmi_promises_untaken(w->promises, 3, 60); /* no more than was offered */
+  dmi_promises_untaken(w->promises, 2, 60);
+  assert_int_equal(dmi_promises_give(w->promises, 60), 3);
+  assert_int_equal(dmi_promises_give(w->promises, 60), 0);
+  assert_int_equal(dmi_promises_give(w->promises, 40), 3);
+  dmi_promises_end(w->promises, false, &w->out);
+  no_more(w);
+}
+
 /* Not enough there: the others one by one, for the rest; who has reported the most first. */
 static void several(void **state) {
   struct world *w = *state;
@@ -240,8 +257,9 @@ static void unknown_kind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(nothing_to_give), TEST(heir_takes_all), TEST(untaken),    TEST(several),
-      TEST(too_little),      TEST(whole_pages),    TEST(one_leaves), TEST(one_that_promised_leaves),
+      TEST(nothing_to_give), TEST(heir_takes_all), TEST(untaken),
+      TEST(offered_again),   TEST(several),        TEST(too_little),
+      TEST(whole_pages),     TEST(one_leaves),     TEST(one_that_promised_leaves),
       TEST(rubbish),         TEST(unknown_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

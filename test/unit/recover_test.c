@@ -66,9 +66,15 @@ static const struct dmi_recover_env ops = {.next_op = next_op};
 static struct dmi_core core;
 static struct dmi_out out;
 
+static bool is_member(void *arg, dmi_uid_t uid) {
+  (void)arg;
+  return uid <= 3;
+}
+
 static struct dmi_recover *make(void) {
   memset(&core, 0, sizeof(core));
   core.self = 2;
+  core.is_member = is_member;
   dmi_out_init(&out);
   memset(&map, 0, sizeof(map));
   map.base = 4096;
@@ -79,9 +85,9 @@ static struct dmi_recover *make(void) {
 
 /* ---- What happens ---------------------------------------------------------------------------- */
 
-static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost) {
+static void view_heir(struct dmi_recover *r, uint64_t number, dmi_uid_t lost, dmi_uid_t heir) {
   static const dmi_uid_t member[] = {1, 2, 3};
-  const struct dmi_homeless removed = {lost, 2};
+  const struct dmi_homeless removed = {lost, heir};
   const struct dmi_recover_view view = {.number = number,
                                         .coordinator = 1,
                                         .member_num = 3,
@@ -89,6 +95,10 @@ static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost) {
                                         .removed_num = 1,
                                         .removed = &removed};
   dmi_recover_begin(r, &view, &out);
+}
+
+static void view(struct dmi_recover *r, uint64_t number, dmi_uid_t lost) {
+  view_heir(r, number, lost, 2);
 }
 
 static void give(struct dmi_recover *r, dmi_uid_t from, enum dmi_msg_type type, uint64_t number,
@@ -196,9 +206,37 @@ static void test_report_of_unknown(void **state) {
   end(r);
 }
 
+/* The home is said to be another lost process than the one whose heir this process was in a
+ * recovery that is void, or that was handing the home over to it: so the heir of that one gets it.
+ * But a leaver that lives goes on handing it over. */
+static void test_corrected_home(void **state) {
+  static const struct {
+    dmi_uid_t from;
+    bool corrected;
+  } arriving[] = {{2, true}, {4, true}, {3, false}};
+  (void)state;
+  for (size_t i = 0; i < sizeof(arriving) / sizeof(arriving[0]); i++) {
+    struct dmi_recover *r = make();
+    atomic_store(&map.home, arriving[i].from == 2 ? 4 : 2);
+    if (arriving[i].from != 2) atomic_store(&map.arriving, arriving[i].from);
+    view(r, 7, arriving[i].from == 2 ? 4 : 6);
+    begun(r, 7);
+    assert_int_equal(atomic_load(&map.home), 2);
+    assert_int_equal(atomic_load(&map.arriving), arriving[i].from);
+    dmi_recover_freeze(r);
+    dmi_recover_correct_home(r, &map, 5, &out);
+    if (arriving[i].corrected) (void)next(DMI_ACT_REPLAY);
+    view_heir(r, 8, 5, 3);
+    assert_int_equal(atomic_load(&map.home), arriving[i].corrected ? 3 : 2);
+    assert_int_equal(atomic_load(&map.arriving), arriving[i].corrected ? 0 : 3);
+    end(r);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_deferred), cmocka_unit_test(test_held_in_doubt),
-      cmocka_unit_test(test_begun_late), cmocka_unit_test(test_report_of_unknown)};
+      cmocka_unit_test(test_begun_late), cmocka_unit_test(test_report_of_unknown),
+      cmocka_unit_test(test_corrected_home)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
