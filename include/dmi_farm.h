@@ -41,19 +41,22 @@ int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job);
 #define DMI_FARM_JOIN 1     /* a process was welcomed */
 #define DMI_FARM_LEAVE 2    /* a process that has asked to leave does no tasks any more */
 #define DMI_FARM_LOSS 3     /* a process was lost (dmirun --survive) */
-#define DMI_FARM_IDLE 4     /* no process is left: the farm waits for one to join */
+#define DMI_FARM_IDLE 4     /* nobody does tasks any more: the farm waits for a process to join */
 #define DMI_FARM_PROGRESS 5 /* a hundredth of the tasks was done since the last time */
 #define DMI_FARM_NOTE 6     /* a note of the program itself (DMI_notify) */
+#define DMI_FARM_FEW 7      /* too few processes: the farm does not begin before more join */
 
 /* What happens while a farm runs.  A local object. */
 typedef struct {
-  int32_t kind;      /* DMI_FARM_JOIN ... DMI_FARM_NOTE */
+  int32_t kind;      /* DMI_FARM_JOIN ... DMI_FARM_FEW */
   int32_t dmi_id;    /* JOIN, LEAVE, LOSS, NOTE: of the process */
-  int64_t value;     /* NOTE: what DMI_notify was given */
+  int64_t value;     /* NOTE: what DMI_notify was given; FEW, IDLE: how
+                        many more processes the farm waits for;
+                        LEAVE: 1: it stays, as it runs the farm */
   int64_t tasks;     /* of the farm */
   int64_t done;      /* of these, those included that have failed for good */
   int64_t failed;    /* of these */
-  int32_t processes; /* that were welcomed */
+  int32_t processes; /* that do tasks, or will when the farm begins */
   double seconds;    /* since the first task was given out; 0: not yet */
 } DMI_farm_event_t;
 
@@ -94,9 +97,11 @@ typedef struct {
  *
  * Errors: DMI_EINVAL for a pointer of NULL or a negative number in *farm_ptr.  DMI_ESIZE when the
  * results together, or the job, have 2^62 bytes or more.  DMI_ENOFUNC when the program defines no
- * DMI_farm_task. DMI_ENOMEM when there is no memory for results, here or where a task was done.
- * DMI_ELOST when what the farm keeps itself was lost with a process.  DMI_EEND when the program is
- * ending (dmi_ext.h).  When it fails no result is kept.
+ * DMI_farm_task.  DMI_EBUSY when another thread of this process is in DMI_farm_run or DMI_rescale,
+ * or when DMI_farm_task, DMI_scaleunit or a function that those two call has called it. DMI_ENOMEM
+ * when there is no memory for results, here or where a task was done. DMI_ELOST when what the farm
+ * keeps itself was lost with a process.  DMI_EEND when the program is ending (dmi_ext.h).  When it
+ * fails no result is kept.
  *
  * Threads: one at a time in the program, as it handles notices: DMI_main, DMI_recover, or a DMI
  * thread.  (Not in the manual; chapter 3.)
@@ -146,8 +151,8 @@ int32_t DMI_farm_free(DMI_farm_t *farm_ptr);
 
 /*
  * Prints what happens, as the `event` of a farm: a line for each process that joins ("welcome 1!"),
- * leaves ("goodbye 1!") or is lost ("lost 1!"), and when none is left.  `arg`, the event_arg of the
- * farm, is the FILE * to print to, or NULL: standard output.
+ * leaves ("goodbye 1!") or is lost ("lost 1!"), and when the farm waits for processes to join.
+ * `arg`, the event_arg of the farm, is the FILE * to print to, or NULL: standard output.
  *
  * Threads: any.  (Not in the manual; chapter 3.)
  */

@@ -303,8 +303,11 @@ node_sources = \
 
 # 8 elastic: programs that use the processes that there are: farms of tasks, teams
 elastic_sources = \
+	lib/elastic/elastic.c \
+	lib/elastic/elastic.h \
 	lib/elastic/farm.h \
 	lib/elastic/farm_int.h \
+	lib/elastic/farm_member.c \
 	lib/elastic/farm_plan.c \
 	lib/elastic/farm_plan.h \
 	lib/elastic/farm_result.c \
@@ -312,6 +315,8 @@ elastic_sources = \
 	lib/elastic/farm_table.c \
 	lib/elastic/farm_team.c \
 	lib/elastic/farm_thread.c \
+	lib/elastic/nodes.c \
+	lib/elastic/nodes.h \
 	lib/elastic/scale.c \
 	lib/elastic/scale.h \
 	lib/elastic/scale_int.h \

@@ -32,6 +32,14 @@ int32_t DMI_farm_free(DMI_farm_t *farm_ptr) {
   return DMI_REPORTED(process ? dmi_farm_free(process, farm_ptr) : DMI_FALSE, DMI_NOTHING);
 }
 
+static void print_leave(FILE *file, const DMI_farm_event_t *event) {
+  if (event->value) {
+    fprintf(file, "no tasks in %d any more (it stays until the end)\n", event->dmi_id);
+  } else {
+    fprintf(file, "goodbye %d!\n", event->dmi_id);
+  }
+}
+
 void DMI_farm_print(const DMI_farm_event_t *event, void *arg) {
   FILE *file = arg ? arg : stdout;
   switch (event->kind) {
@@ -39,13 +47,17 @@ void DMI_farm_print(const DMI_farm_event_t *event, void *arg) {
       fprintf(file, "welcome %d!\n", event->dmi_id);
       break;
     case DMI_FARM_LEAVE:
-      fprintf(file, "goodbye %d!\n", event->dmi_id);
+      print_leave(file, event);
       break;
     case DMI_FARM_LOSS:
       fprintf(file, "lost %d!\n", event->dmi_id);
       break;
     case DMI_FARM_IDLE:
       fprintf(file, "waiting for a process to join\n");
+      break;
+    case DMI_FARM_FEW:
+      fprintf(file, "waiting to begin: %d of %d processes are there\n", event->processes,
+              event->processes + (int32_t)event->value);
       break;
     default:
       return;

@@ -10,15 +10,13 @@
 #include "api/start.h"
 #include "api/reported.h"
 #include "base/error.h"
-#include "elastic/farm.h"
-#include "elastic/scale.h"
+#include "elastic/elastic.h"
 #include "node/calls.h"
 #include "node/runtime.h"
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   struct dmi_program whole = *program;
-  dmi_farm_use(&whole);
-  dmi_scale_use(&whole);
+  dmi_elastic_use(&whole);
   return dmi_runtime_main(&whole, argc, argv);
 }
 

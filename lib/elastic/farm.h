@@ -7,9 +7,6 @@
 #include "dmi_farm.h"
 #include "node/process.h"
 
-/* Makes a program able to run tasks, if it defines DMI_farm_task. */
-void dmi_farm_use(struct dmi_program *program);
-
 /* All return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_farm_run(struct dmi_process *process, DMI_farm_t *farm);
 int32_t dmi_farm_result(struct dmi_process *process, const DMI_farm_t *farm, int64_t task,

@@ -30,6 +30,9 @@ struct dmi_farm_arg {
 };
 
 /* ---- farm_table.c: the table in global memory ---- */
+/* struct dmi_program's `step`: carries a step out at the owner of a table. */
+void dmi_farm_table_rmw(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                        int64_t out2_size, void *in, int64_t in_size, int8_t tag);
 struct dmi_farm_at {
   struct dmi_process *process;
   int64_t addr;
@@ -45,6 +48,10 @@ bool dmi_farm_pause(struct dmi_process *process);
  * was not done, or this is not known (DMI_ELOST). */
 int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer);
+/* The same of a step that needs an unused range: as long as there is none the table is replaced by
+ * a larger one. */
+int32_t dmi_farm_table_insert(struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                              struct dmi_farm_answer *answer);
 /* Makes a table for a new farm. */
 int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t about, int64_t tasks);
 /* Makes one with more ranges, which takes its place.  The old one stays until all threads have
@@ -53,20 +60,61 @@ int32_t dmi_farm_table_more(struct dmi_farm_at *at);
 /* Unmaps a table, and those that have taken its place. */
 void dmi_farm_table_free(struct dmi_process *process, int64_t addr);
 
+/* ---- farm_member.c: the processes that take part ---- */
+/* One of them, until it has left or is lost. */
+struct dmi_farm_member {
+  struct dmi_farm_member *next;
+  int32_t dmi_id;
+  int32_t core; /* how many it has */
+  enum {
+    DMI_FARM_IN,  /* was welcomed */
+    DMI_FARM_OUT, /* has asked to leave: its threads are to end, if there are any */
+    DMI_FARM_GOES /* DMI_goodbye was called; `goodbye` tells what became of that */
+  } state;
+  DMI_local_status_t goodbye;
+};
+struct dmi_farm_members {
+  struct dmi_process *process;
+  struct dmi_farm_member *first;
+};
+/* How many do tasks, or will when the farm begins. */
+int32_t dmi_farm_members_in(const struct dmi_farm_members *members);
+/* NULL: it is not in the list. */
+struct dmi_farm_member *dmi_farm_member_of(const struct dmi_farm_members *members, int32_t dmi_id);
+/* One that was welcomed.  NULL: no memory. */
+struct dmi_farm_member *dmi_farm_member_add(struct dmi_farm_members *members,
+                                            const DMI_node_t *node);
+/* It is gone: a goodbye has its answer, or gets it now. */
+void dmi_farm_member_drop(struct dmi_farm_members *members, struct dmi_farm_member *m);
+/* Dismisses it, without waiting.  The last goodbye to it, if there was one, has its answer. */
+void dmi_farm_member_goodbye(struct dmi_farm_members *members, struct dmi_farm_member *m);
+/* It GOES, and its notice has come again. */
+void dmi_farm_member_asks_again(struct dmi_farm_members *members, struct dmi_farm_member *m);
+/* Forgets those that have left.  Where threads still ran that the program itself has made, the
+ * notice DMI_CLOSE does not come again: so goodbye is said again, with each notice of others. */
+void dmi_farm_members_look(struct dmi_farm_members *members);
+/* All is done: waits until those that were dismissed have left, or cannot; the list is empty. */
+void dmi_farm_members_finish(struct dmi_farm_members *members);
+
 /* ---- farm_thread.c ---- */
 int64_t dmi_farm_thread(int64_t addr);
+/* Is the calling thread in DMI_farm_task? */
+bool dmi_farm_in_task(void);
 
 /* ---- farm_team.c: the threads on one process ---- */
 struct dmi_farm_team {
   int32_t dmi_id;
-  int32_t num; /* threads */
-  DMI_thread_t *threads;
+  int32_t num;   /* threads */
+  int32_t asked; /* of these, while dmi_farm_team_await was not called: all; else 0 */
+  struct dmi_farm_worker *workers;
   int64_t args;  /* dmi_farm_arg of each */
   bool stopping; /* its process has asked to leave */
 };
-/* Starts up to `num` threads; `team` has those that could be started. */
-void dmi_farm_team_start(struct dmi_farm_team *team, struct dmi_farm_at *at, int32_t dmi_id,
-                         int32_t num);
+/* Asks for up to `num` threads. */
+void dmi_farm_team_ask(struct dmi_farm_team *team, struct dmi_farm_at *at, int32_t dmi_id,
+                       int32_t num);
+/* Waits until they run.  `team` has those that could be started. */
+void dmi_farm_team_await(struct dmi_farm_team *team, struct dmi_farm_at *at);
 /* Waits for the ends of its threads, and frees what it has. */
 void dmi_farm_team_join(struct dmi_farm_team *team, struct dmi_process *process);
 

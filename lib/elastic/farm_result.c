@@ -59,11 +59,7 @@ static int32_t put_range(struct check *check) {
   struct dmi_farm_answer answer;
   if (!check->num) return DMI_TRUE;
   check->num = 0;
-  do {
-    if (!dmi_farm_table_ask(check->at, &step, &answer)) return DMI_FALSE;
-    if (answer.what == DMI_FARM_FULL && !dmi_farm_table_more(check->at)) return DMI_FALSE;
-  } while (answer.what == DMI_FARM_FULL);
-  return DMI_TRUE;
+  return dmi_farm_table_insert(check->at, &step, &answer);
 }
 
 static int32_t look_at(struct check *check, int64_t task, int64_t mark) {

@@ -5,36 +5,17 @@
  * While there are tasks it sleeps in DMI_poll and nowhere else, but for the ends of threads that it
  * knows to be ending: a thread that has done the last task, has made progress worth telling, or is
  * the last one of a process that is to leave, puts a note into the queue.  After each notice it
- * looks at the table.  Goodbyes are said without waiting for their answers, which come when the
- * pages have moved: they are waited for when all is done.
- *
- * Who is there is kept as a list, as notices may be about processes that were never in it: one was
- * lost before it was welcomed, or had asked to leave before the farm began.
+ * looks at the table.  Goodbyes are waited for when all is done (farm_member.c).
  */
 #include "elastic/farm_int.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "access/status.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "elastic/elastic.h"
+#include "elastic/nodes.h"
 #include "node/calls.h"
-
-#define UNDER_WAY (-1) /* no DMI_E* */
-
-/* A process, until it has left or is lost. */
-struct member {
-  struct member *next;
-  int32_t dmi_id;
-  int32_t core; /* how many it has */
-  enum {
-    IN,  /* was welcomed */
-    OUT, /* has asked to leave: its threads are to end, if there are any */
-    GOES /* DMI_goodbye was called; `goodbye` tells what became of that */
-  } state;
-  DMI_local_status_t goodbye;
-};
 
 struct run {
   struct dmi_process *process;
@@ -46,26 +27,13 @@ struct run {
   int64_t table; /* address of the first one */
   struct dmi_farm_team *teams;
   int32_t team_num;
-  struct member *members;
+  struct dmi_farm_members members;
   int32_t me; /* dmi_id; it is never GOES, as this function runs there */
   bool begun, over, lost;
-  int64_t told; /* tasks done at the last event PROGRESS */
+  int64_t told;      /* tasks done at the last event PROGRESS */
+  int32_t waits_for; /* so many processes more, as the last event IDLE or FEW has told; 0: none */
   double begin;
 };
-
-static double clock_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Processes that do tasks, or will when the farm begins. */
-static int32_t present(const struct run *run) {
-  int32_t num = 0;
-  for (const struct member *m = run->members; m; m = m->next)
-    num += m->state == IN;
-  return num;
-}
 
 static void tell(const struct run *run, int32_t kind, int32_t dmi_id, int64_t value) {
   DMI_farm_event_t event = {.kind = kind, .dmi_id = dmi_id, .value = value};
@@ -73,8 +41,8 @@ static void tell(const struct run *run, int32_t kind, int32_t dmi_id, int64_t va
   event.tasks = run->farm->tasks;
   event.done = run->look.done;
   event.failed = run->look.failed;
-  event.processes = present(run);
-  event.seconds = run->begun ? clock_s() - run->begin : 0;
+  event.processes = dmi_farm_members_in(&run->members);
+  event.seconds = run->begun ? dmi_clock_s() - run->begin : 0;
   run->farm->event(&event, run->farm->event_arg);
 }
 
@@ -92,144 +60,77 @@ static struct dmi_farm_team *team_of(const struct run *run, int32_t dmi_id) {
   return NULL;
 }
 
-static int32_t start_team(struct run *run, const struct member *m) {
-  int32_t num = run->farm->threads > 0 ? run->farm->threads : m->core > 0 ? m->core : 1;
-  struct dmi_farm_team *more =
-      realloc(run->teams, (size_t)(run->team_num + 1) * sizeof(*run->teams));
-  if (!more) return dmi_fail(DMI_ENOMEM);
-  run->teams = more;
-  dmi_farm_team_start(&more[run->team_num], &run->at, m->dmi_id, num);
-  if (more[run->team_num].num) {
-    run->team_num++;
-  } else {
-    dmi_farm_team_join(&more[run->team_num], run->process);
-  }
-  return DMI_TRUE;
-}
-
 static void end_team(struct run *run, struct dmi_farm_team *team) {
   dmi_farm_team_join(team, run->process);
   *team = run->teams[--run->team_num];
 }
 
-/* The members at this time, *num of them.  NULL: DMI_errno() says why. */
-static DMI_node_t *all_nodes(struct run *run, int32_t *num) {
-  for (int32_t room = 16;; room *= 2) {
-    DMI_node_t *nodes = malloc((size_t)room * sizeof(*nodes));
-    if (!nodes) {
-      (void)dmi_fail(DMI_ENOMEM);
-      return NULL;
-    }
-    if (!dmi_call_nodes(run->process, nodes, num, room)) {
-      free(nodes);
-      return NULL;
-    }
-    if (*num < room) return nodes;
-    free(nodes);
+/* Asks for threads on that process. */
+static int32_t ask_team(struct run *run, const struct dmi_farm_member *m) {
+  int32_t num = dmi_nodes_threads(run->farm->threads, m->core);
+  struct dmi_farm_team *more =
+      realloc(run->teams, (size_t)(run->team_num + 1) * sizeof(*run->teams));
+  if (!more) return dmi_fail(DMI_ENOMEM);
+  run->teams = more;
+  dmi_farm_team_ask(&more[run->team_num++], &run->at, m->dmi_id, num);
+  return DMI_TRUE;
+}
+
+/* Waits for those that were asked for.  A team that has none is none. */
+static void await_teams(struct run *run) {
+  for (int32_t i = run->team_num - 1; i >= 0; i--) {
+    if (run->teams[i].asked) dmi_farm_team_await(&run->teams[i], &run->at);
+    if (!run->teams[i].num) end_team(run, &run->teams[i]);
   }
+}
+
+static int32_t start_team(struct run *run, const struct dmi_farm_member *m) {
+  int32_t good = ask_team(run, m);
+  await_teams(run);
+  return good;
 }
 
 /* Starts threads in all processes that were welcomed and have not asked to leave. */
 static int32_t start_all(struct run *run) {
-  for (const struct member *m = run->members; m; m = m->next) {
-    if (m->state == IN && !start_team(run, m)) return DMI_FALSE;
+  int32_t good = DMI_TRUE;
+  for (const struct dmi_farm_member *m = run->members.first; m && good; m = m->next) {
+    if (m->state == DMI_FARM_IN) good = ask_team(run, m);
   }
-  return DMI_TRUE;
+  await_teams(run);
+  return good;
 }
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
-static struct member *member_of(const struct run *run, int32_t dmi_id) {
-  struct member *m = run->members;
-  while (m && m->dmi_id != dmi_id)
-    m = m->next;
-  return m;
-}
-
-/* NULL: no memory. */
-static struct member *add(struct run *run, const DMI_node_t *node) {
-  struct member **end = &run->members, *m = calloc(1, sizeof(*m));
-  if (!m) {
-    (void)dmi_fail(DMI_ENOMEM);
-    return NULL;
-  }
-  while (*end)
-    end = &(*end)->next;
-  m->dmi_id = node->dmi_id;
-  m->core = node->core;
-  return *end = m;
-}
-
-/* It is gone: a goodbye has its answer, or gets it now. */
-static void drop(struct run *run, struct member *m) {
-  struct member **at = &run->members;
-  while (*at != m)
-    at = &(*at)->next;
-  *at = m->next;
-  if (m->state == GOES) (void)dmi_status_wait(dmi_status_of(&m->goodbye));
-  free(m);
-}
-
-/* The last goodbye to it, if there was one, has its answer. */
-static void say_goodbye(struct run *run, struct member *m) {
-  m->state = GOES;
-  (void)dmi_call_goodbye(run->process, m->dmi_id, &m->goodbye);
-}
-
 /* No thread runs there.  NULL: it is lost. */
-static void dismiss(struct run *run, struct member *m) {
+static void dismiss(struct run *run, struct dmi_farm_member *m) {
   if (!m) return;
-  m->state = OUT;
-  tell(run, DMI_FARM_LEAVE, m->dmi_id, 0);
-  if (m->dmi_id != run->me) say_goodbye(run, m);
-}
-
-/* What became of a goodbye?  UNDER_WAY: nothing yet. */
-static int32_t answer_of(struct member *m) {
-  struct dmi_status *status = dmi_status_of(&m->goodbye);
-  return dmi_status_is_done(status) ? dmi_status_wait(status) : UNDER_WAY;
-}
-
-/* Forgets those that have left.  Where threads still ran that the program itself has made, the
- * notice DMI_CLOSE does not come again: so goodbye is said again, with each notice of others. */
-static void look_at_goodbyes(struct run *run) {
-  for (struct member *m = run->members, *next; m; m = next) {
-    int32_t error = m->state == GOES ? answer_of(m) : UNDER_WAY;
-    next = m->next;
-    if (error == DMI_OK || error == DMI_ENOTASKED) drop(run, m);
-    if (error == DMI_EBUSY) say_goodbye(run, m);
-  }
-}
-
-/* All is done: waits until those that were dismissed have left, or cannot. */
-static void finish_goodbyes(struct run *run) {
-  while (run->members) {
-    struct member *m = run->members;
-    if (m->state == GOES) {
-      int32_t error = dmi_status_wait(dmi_status_of(&m->goodbye));
-      if (error == DMI_EBUSY || error == DMI_ENOMEM) say_goodbye(run, m);
-    }
-    drop(run, m);
-  }
+  m->state = DMI_FARM_OUT;
+  tell(run, DMI_FARM_LEAVE, m->dmi_id, m->dmi_id == run->me);
+  if (m->dmi_id != run->me) dmi_farm_member_goodbye(&run->members, m);
 }
 
 /* ---- Notices -------------------------------------------------------------------------------- */
 
-/* Enough processes are there. */
-static int32_t begin_if_ready(struct run *run) {
+/* With so many processes more the farm begins. */
+static int32_t missing_processes(const struct run *run) {
   int32_t wanted = run->farm->processes > 0 ? run->farm->processes : 1;
-  if (run->begun || present(run) < wanted) return DMI_TRUE;
+  return wanted - dmi_farm_members_in(&run->members);
+}
+
+static int32_t begin_if_ready(struct run *run) {
+  if (run->begun || missing_processes(run) > 0) return DMI_TRUE;
   run->begun = true;
-  run->begin = clock_s();
+  run->begin = dmi_clock_s();
   return start_all(run);
 }
 
 static int32_t on_open(struct run *run, const DMI_node_t *node) {
-  struct member *m = member_of(run, node->dmi_id);
-  if (m && m->state != GOES) return DMI_TRUE; /* DMI_nodes has told of it before */
-  if (m) drop(run, m);                        /* it has left, and another one has its id */
+  struct dmi_farm_member *m = dmi_farm_member_of(&run->members, node->dmi_id);
+  if (m && m->state != DMI_FARM_GOES) return DMI_TRUE; /* DMI_nodes has told of it before */
+  if (m) dmi_farm_member_drop(&run->members, m);       /* it has left, and another one has its id */
   if (!dmi_call_welcome(run->process, node->dmi_id)) return DMI_TRUE; /* it is gone already */
-  m = add(run, node);
+  m = dmi_farm_member_add(&run->members, node);
   if (!m) return DMI_FALSE;
   tell(run, DMI_FARM_JOIN, node->dmi_id, 0);
   if (run->over) return DMI_TRUE;
@@ -237,16 +138,15 @@ static int32_t on_open(struct run *run, const DMI_node_t *node) {
 }
 
 static int32_t on_close(struct run *run, const DMI_node_t *node) {
-  struct member *m = member_of(run, node->dmi_id);
+  struct dmi_farm_member *m = dmi_farm_member_of(&run->members, node->dmi_id);
   struct dmi_farm_team *team = team_of(run, node->dmi_id);
-  if (m && m->state == GOES) {
-    int32_t error = answer_of(m); /* of the goodbye before: there may be memory now */
-    if (error != DMI_OK && error != UNDER_WAY) say_goodbye(run, m);
+  if (m && m->state == DMI_FARM_GOES) {
+    dmi_farm_member_asks_again(&run->members, m);
     return DMI_TRUE;
   }
-  if (m && m->state == OUT && !team) return DMI_TRUE; /* DMI_nodes has told of it before */
-  if (!m && !(m = add(run, node))) return DMI_FALSE;
-  m->state = OUT;
+  if (m && m->state == DMI_FARM_OUT && !team) return DMI_TRUE; /* DMI_nodes has told of it before */
+  if (!m && !(m = dmi_farm_member_add(&run->members, node))) return DMI_FALSE;
+  m->state = DMI_FARM_OUT;
   if (!team) {
     dismiss(run, m);
     return DMI_TRUE;
@@ -257,10 +157,10 @@ static int32_t on_close(struct run *run, const DMI_node_t *node) {
 
 static int32_t on_lost(struct run *run, const DMI_node_t *node) {
   struct dmi_farm_team *team = team_of(run, node->dmi_id);
-  struct member *m = member_of(run, node->dmi_id);
+  struct dmi_farm_member *m = dmi_farm_member_of(&run->members, node->dmi_id);
   run->lost = true;
   if (m) {
-    drop(run, m);
+    dmi_farm_member_drop(&run->members, m);
     tell(run, DMI_FARM_LOSS, node->dmi_id, 0);
   }
   if (!ask(run, DMI_FARM_LOST, node->dmi_id + 1)) return DMI_FALSE;
@@ -272,11 +172,11 @@ static int32_t on_lost(struct run *run, const DMI_node_t *node) {
  * may be lost since. */
 static int32_t list_members(struct run *run) {
   int32_t num, good = DMI_TRUE;
-  DMI_node_t *nodes = all_nodes(run, &num);
+  DMI_node_t *nodes = dmi_nodes_all(run->process, &num);
   if (!nodes) return DMI_FALSE;
   run->over = true; /* no threads yet */
   for (int32_t i = 0; good && i < num; i++) {
-    if (nodes[i].state == DMI_OPENED) good = add(run, &nodes[i]) != NULL;
+    if (nodes[i].state == DMI_OPENED) good = dmi_farm_member_add(&run->members, &nodes[i]) != NULL;
     if (nodes[i].state == DMI_OPEN) good = on_open(run, &nodes[i]);
     if (nodes[i].state == DMI_CLOSE) good = on_close(run, &nodes[i]);
   }
@@ -308,17 +208,27 @@ static int32_t dismiss_stopped(struct run *run) {
     if (!ask(run, DMI_FARM_LOOK, dmi_id + 1)) return DMI_FALSE;
     if (run->look.threads) continue;
     end_team(run, &run->teams[i]);
-    dismiss(run, member_of(run, dmi_id));
+    dismiss(run, dmi_farm_member_of(&run->members, dmi_id));
   }
   return DMI_TRUE;
 }
 
+/* Says that nobody does tasks: once, and again when it is another number of processes that the farm
+ * waits for. */
+static void tell_waiting(struct run *run) {
+  int32_t num = 0;
+  if (!run->begun) num = missing_processes(run);
+  if (run->begun && !run->team_num && run->look.done < run->farm->tasks) num = 1;
+  if (num > 0 && num != run->waits_for)
+    tell(run, run->begun ? DMI_FARM_IDLE : DMI_FARM_FEW, 0, num);
+  run->waits_for = num;
+}
+
 static int32_t look_around(struct run *run) {
-  look_at_goodbyes(run);
+  dmi_farm_members_look(&run->members);
   if (!dismiss_stopped(run) || !ask(run, DMI_FARM_LOOK, 0)) return DMI_FALSE;
   if (run->look.error) return dmi_fail(run->look.error);
-  if (run->begun && !run->team_num && run->look.done < run->farm->tasks)
-    tell(run, DMI_FARM_IDLE, 0, 0);
+  tell_waiting(run);
   if (run->look.done - run->told >= run->farm->tasks / 100 + 1 ||
       (run->look.done == run->farm->tasks && run->told < run->look.done)) {
     run->told = run->look.done;
@@ -343,7 +253,7 @@ static void end_all(struct run *run) {
   while (run->team_num) {
     struct dmi_farm_team team = run->teams[run->team_num - 1];
     end_team(run, &run->teams[run->team_num - 1]);
-    if (team.stopping) dismiss(run, member_of(run, team.dmi_id));
+    if (team.stopping) dismiss(run, dmi_farm_member_of(&run->members, team.dmi_id));
   }
 }
 
@@ -365,7 +275,7 @@ static int32_t do_all(struct run *run) {
     run->lost = run->over = false;
     if (run->begun ? !start_all(run) : !begin_if_ready(run)) return DMI_FALSE;
     if (!look_around(run) || !handle_notices(run)) return DMI_FALSE;
-    run->farm->seconds = clock_s() - run->begin;
+    run->farm->seconds = dmi_clock_s() - run->begin;
     run->farm->failed = run->look.failed;
     end_all(run);
     empty_queue(run);
@@ -422,13 +332,15 @@ static int32_t run_farm(struct run *run) {
   if (run->team_num) (void)ask(run, DMI_FARM_STOP, 0);
   end_all(run);
   empty_queue(run);
-  finish_goodbyes(run);
+  dmi_farm_members_finish(&run->members);
   return dmi_result(error);
 }
 
 int32_t dmi_farm_run(struct dmi_process *process, DMI_farm_t *farm) {
-  struct run run = {.process = process, .farm = farm, .at.process = process};
+  struct run run = {
+      .process = process, .farm = farm, .at.process = process, .members.process = process};
   int32_t error = bad_farm(process, farm), good = DMI_TRUE;
+  if (error == DMI_OK) error = dmi_elastic_begin(process);
   if (error != DMI_OK) return dmi_fail(error);
   run.me = (int32_t)process->dmi_id.n;
   farm->failed = 0;
@@ -439,5 +351,6 @@ int32_t dmi_farm_run(struct dmi_process *process, DMI_farm_t *farm) {
   error = good ? DMI_OK : dmi_error_last();
   if (good) dmi_farm_result_keep(farm, &run.about);
   unmake(&run, good);
+  dmi_elastic_end(process);
   return dmi_result(error);
 }

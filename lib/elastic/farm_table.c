@@ -24,9 +24,9 @@
 
 /* ---- At the owner --------------------------------------------------------------------------- */
 
-/* struct dmi_program's `step`.  The bytes of a table that is closed come behind the answer. */
-static void do_step(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
-                    int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+/* The bytes of a table that is closed come behind the answer. */
+void dmi_farm_table_rmw(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                        int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
   struct dmi_farm_step step;
   struct dmi_farm_answer answer;
   (void)out2;
@@ -39,12 +39,6 @@ static void do_step(void *page, int64_t size, void *out1, int64_t out1_size, voi
   }
   dmi_farm_table_step(page, (uint64_t)size, &step, &answer);
   memcpy(in, &answer, sizeof(answer));
-}
-
-void dmi_farm_use(struct dmi_program *program) {
-  if (!program->farm_task) return;
-  program->inner[DMI_BODY_FARM] = dmi_farm_thread;
-  program->step = do_step;
 }
 
 /* ---- Who asks ------------------------------------------------------------------------------- */
@@ -99,6 +93,15 @@ int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *s
     at->addr = answer->addr;
     if (!dmi_farm_table_open(at)) return DMI_FALSE;
   }
+}
+
+int32_t dmi_farm_table_insert(struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                              struct dmi_farm_answer *answer) {
+  do {
+    if (!dmi_farm_table_ask(at, step, answer)) return DMI_FALSE;
+    if (answer->what == DMI_FARM_FULL && !dmi_farm_table_more(at)) return DMI_FALSE;
+  } while (answer->what == DMI_FARM_FULL);
+  return DMI_TRUE;
 }
 
 /* ---- Who runs the farm ---------------------------------------------------------------------- */

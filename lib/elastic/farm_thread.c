@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "node/calls.h"
 #include "node/runtime.h"
@@ -41,10 +41,11 @@ struct worker {
   int32_t tries; /* how often the next task has failed */
 };
 
-static double clock_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+/* The calling thread is one of these. */
+static __thread bool does_tasks;
+
+bool dmi_farm_in_task(void) {
+  return does_tasks;
 }
 
 static bool program_ends(const struct worker *worker) {
@@ -77,7 +78,8 @@ static bool do_task(struct worker *worker, int64_t task, int32_t tries, char *en
 /* Does the tasks of the piece, or those that can be done now. */
 static void do_tasks(struct worker *worker) {
   const struct dmi_farm_answer *piece = &worker->answer;
-  const double begin = clock_ns(), times = many_times(worker);
+  const int64_t begin = dmi_clock_ns();
+  const double times = many_times(worker);
   double spent = 0;
   for (int64_t i = 0; i < piece->num && spent < times * LONG_NS && !program_ends(worker); i++) {
     char *entry = worker->entries + i * worker->about.entry;
@@ -88,7 +90,7 @@ static void do_tasks(struct worker *worker) {
       return;
     }
     worker->tries = 0;
-    spent = clock_ns() - begin;
+    spent = (double)(dmi_clock_ns() - begin);
   }
   if (worker->step.done) {
     double want = times * PIECE_NS / (spent / (double)worker->step.done + 1),
@@ -211,6 +213,7 @@ static bool begin(struct worker *worker, int64_t addr) {
 
 int64_t dmi_farm_thread(int64_t addr) {
   struct worker worker = {.process = dmi_runtime_process()};
+  does_tasks = true; /* until it ends */
   if (begin(&worker, addr)) work(&worker);
   free(worker.entries);
   free(worker.job);

@@ -13,12 +13,9 @@
 
 #include "base/error.h"
 #include "base/xalloc.h"
+#include "elastic/elastic.h"
 #include "elastic/scale_int.h"
 #include "node/runtime.h"
-
-void dmi_scale_use(struct dmi_program *program) {
-  if (program->scaleunit) program->inner[DMI_BODY_SCALE] = dmi_scale_thread;
-}
 
 /* DMI_start_scale says that those that are there are enough. */
 static bool told_to_start(const struct dmi_scale *s) {
@@ -53,10 +50,7 @@ static int32_t gather(struct dmi_scale *s, bool first) {
   return error;
 }
 
-/* The calling thread is in DMI_rescale. */
-static __thread bool runs;
-
-static int32_t check(const struct dmi_scale *s) {
+static int32_t check_and_begin(const struct dmi_scale *s) {
   if (!s->process->program.scaleunit)
     return dmi_because(DMI_ENOFUNC, "the program defines no DMI_scaleunit");
   if (s->thread_num < 0) return dmi_because(DMI_EINVAL, "thread_num is negative");
@@ -68,8 +62,7 @@ static int32_t check(const struct dmi_scale *s) {
                        "init_node_num is 0, and the program defines no DMI_start_scale");
   if (!dmi_runtime_is_main())
     return dmi_because(DMI_EBUSY, "another thread than that of DMI_main or DMI_recover calls it");
-  if (runs) return dmi_because(DMI_EBUSY, "a function that DMI_rescale calls has called it");
-  return DMI_OK;
+  return dmi_elastic_begin(s->process);
 }
 
 int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32_t init_node_num,
@@ -81,15 +74,14 @@ int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32
                         .self = (int32_t)process->dmi_id.n,
                         .granted = true};
   bool again = true;
-  int32_t error = check(&s);
+  int32_t error = check_and_begin(&s);
   if (error != DMI_OK) return error;
-  runs = true;
   error = dmi_scale_list(&s);
   for (bool first = true; again && error == DMI_OK; first = false) {
     error = gather(&s, first);
     if (error == DMI_OK) error = dmi_scale_phase(&s, value, &again);
   }
   dmi_scale_forget(&s, error != DMI_EEND && error != DMI_EINACTIVE);
-  runs = false;
+  dmi_elastic_end(process);
   return error;
 }

@@ -8,13 +8,10 @@
 #ifndef DMI_ELASTIC_SCALE_H
 #define DMI_ELASTIC_SCALE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dmi_process;
-struct dmi_program;
-
-/* Makes a program able to run teams, if it defines DMI_scaleunit. */
-void dmi_scale_use(struct dmi_program *program);
 
 /* DMI_OK: *value gets what DMI_scaleunit has returned; else why it cannot go on. */
 int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32_t init_node_num,
@@ -22,6 +19,9 @@ int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32
 
 /* The body of a thread of the team: `addr` is that of its order. */
 int64_t dmi_scale_thread(int64_t addr);
+
+/* Is the calling thread in DMI_scaleunit? */
+bool dmi_scale_in_unit(void);
 
 /* In DMI_scaleunit; DMI_OK or an error.  *judge is set in both cases, unless the caller is no
  * thread of a team. */

@@ -14,6 +14,7 @@
 #include "access/status.h"
 #include "base/error.h"
 #include "base/xalloc.h"
+#include "elastic/nodes.h"
 #include "elastic/scale_int.h"
 #include "node/calls.h"
 
@@ -31,7 +32,7 @@ static struct dmi_scale_node *add(struct dmi_scale *s, const DMI_node_t *node,
   struct dmi_scale_node *n = dmi_xalloc(1, sizeof(*n));
   n->node = *node;
   n->state = state;
-  n->threads = s->thread_num > 0 ? s->thread_num : node->core > 0 ? node->core : 1;
+  n->threads = dmi_nodes_threads(s->thread_num, node->core);
   if (n->threads > DMI_SCALE_THREADS_MOST) n->threads = DMI_SCALE_THREADS_MOST;
   DMI_XALLOC_GROW(s->nodes, s->num, s->capacity);
   s->nodes[s->num++] = n;
@@ -262,16 +263,9 @@ int32_t dmi_scale_take_notes(struct dmi_scale *s, int32_t notes) {
 /* ---- The first and the last ------------------------------------------------------------------ */
 
 int32_t dmi_scale_list(struct dmi_scale *s) {
-  DMI_node_t *nodes = NULL;
-  int32_t num = 0, capacity = 0;
-  do {
-    capacity = 2 * capacity + 16;
-    nodes = dmi_xalloc_again(nodes, (size_t)capacity, sizeof(*nodes));
-    if (!dmi_call_nodes(s->process, nodes, &num, capacity)) {
-      free(nodes);
-      return dmi_error_last();
-    }
-  } while (num == capacity);
+  int32_t num = 0;
+  DMI_node_t *nodes = dmi_nodes_all(s->process, &num);
+  if (!nodes) return dmi_error_last();
   s->self_leaves = true;
   for (int32_t i = 0; i < num; i++) {
     if (nodes[i].dmi_id == s->self) s->self_leaves = nodes[i].state == DMI_CLOSE;

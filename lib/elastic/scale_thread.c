@@ -42,6 +42,10 @@ static int32_t meet(struct part *part, int64_t value, int64_t *sum) {
   return part->error;
 }
 
+bool dmi_scale_in_unit(void) {
+  return mine != NULL;
+}
+
 /* Rank 0 asks for all.  The page stays valid here until it changes. */
 static bool change_wanted(struct part *part) {
   const int64_t addr = part->order.phase + DMI_SCALE_CHANGE * DMI_SCALE_PAGE;

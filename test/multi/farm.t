@@ -82,7 +82,7 @@ if (DMINodes::wanted) {
 my @survive = (opts => ['--survive', '--dead-after', 10]);
 {
   my $n = $soak ? 16 : $small ? 14 : 15;
-  my $first = $t->start($program, args => [$n, 1, 4], @survive, name => 'killed 1');
+  my $first = $t->start($program, args => [$n, 4, 4], @survive, name => 'killed 1');
   my @others = map { $t->start($program, join => $first, name => "killed $_") } 2 .. 4;
   $first->expect_out(qr/^welcome 3!/m);
   $_->kill_now for @others[0, 1];

@@ -19,6 +19,7 @@
 #include <pthread.h>
 
 #include "dmi_ext.h"
+#include "dmi_farm.h"
 
 #define CELLS 240
 #define GOALS 16
@@ -133,6 +134,12 @@ static void wait_for_loss(int32_t pnum) {
   }
 }
 
+/* Not refused for lack of it. */
+int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job) {
+  (void)task, (void)out, (void)size, (void)job;
+  return 0;
+}
+
 int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr) {
   struct worker w = {.addr = scaleunit_addr, .rank = my_rank, .pnum = pnum};
   int32_t lost = -1, value = 14;
@@ -142,6 +149,7 @@ int32_t DMI_scaleunit(int my_rank, int pnum, int64_t scaleunit_addr) {
           DMI_read(set_addr(&w) + w.begin * 8, (w.end - w.begin) * 8, w.cells, DMI_GET_READ, NULL)))
     return 16;
   OK(DMI_scale_lost(&lost));
+  FAILS(DMI_farm_run(&(DMI_farm_t){.tasks = 1}), DMI_EBUSY);
   if (strcmp(w.job.mode, "late") == 0 && my_rank == 0 && lost == 0) wait_for_loss(pnum);
   OK(DMI_local_barrier_init(&w.barrier, w.job.barrier));
   w.job.teams++;
@@ -168,6 +176,7 @@ int32_t DMI_judge_rescale(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int 
     EQ(out[i].state, DMI_CLOSE);
   IS(cur_num > 0 && cur[0].hostname[0] != 0);
   FAILS(DMI_rescale(0, 1, 1), DMI_EBUSY);
+  FAILS(DMI_farm_run(&(DMI_farm_t){.tasks = 1}), DMI_EBUSY);
   if (strcmp(mode, "judge") != 0) return 1;
   printf("judge: %d in, %d out, %d\n", in_num, out_num, cur_num);
   fflush(stdout);

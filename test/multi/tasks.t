@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use POSIX qw(WUNTRACED);
 
 # One of the results is too large for any memory: a sanitizer fails as malloc does.
 $ENV{$_} = join ':', 'allocator_may_return_null=1', $ENV{$_} // () for qw(ASAN_OPTIONS TSAN_OPTIONS);
@@ -53,6 +54,54 @@ sub gate {
   $first->expect_out(qr/^goodbye 1!$/m);
   $first->expect_verdict('long', 13, $third);
   $second->wait_exit(0);
+}
+
+# It says for how many processes it waits before it begins, and once when nobody does tasks any more,
+# although notices come meanwhile.
+{
+  my ($stdin, $say) = gate();
+  my $first = $t->start($program, args => ['idle', 3], name => 'idle 1', stdin => $stdin);
+  $first->expect_out(qr/^waiting to begin: 1 of 3 processes are there$/m);
+  my $second = $t->start($program, join => $first, name => 'idle 2');
+  $first->expect_out(qr/^waiting to begin: 2 of 3 processes are there$/m);
+  my $third = $t->start($program, join => $first, name => 'idle 3');
+  my @all = ($first, $second, $third);
+  $_->expect_out(qr/(?:^task \d+ begins\n){3}/m) for @all;
+  $_->signal('INT') for @all;
+  print $say "left\n";
+  $first->expect_out(qr/^note 1$/m);    # behind their notices
+  print $say "open\n";
+  $first->expect_out(qr/^waiting for a process to join$/m);
+  like($first->out, qr/^\Q$_\E$/m, $_)
+    for 'no tasks in 0 any more (it stays until the end)', 'goodbye 1!', 'goodbye 2!';
+  for (1 .. 2) {
+    print $say "note\n";
+    $first->expect_out(qr/^note 1$/m);
+  }
+  my $last = $t->start($program, join => $first, name => 'idle 4');
+  $last->expect_out(qr/^task \d+ begins$/m);
+  print $say "end\n";
+  $first->expect_verdict('idle', 13, $last);
+  $_->wait_exit(0) for $second, $third;
+  is(() = $first->out =~ /^waiting for a process to join$/mg, 1, 'it says once that it waits');
+  is(() = $first->out =~ /^waiting to begin/mg, 2, 'and for each number before');
+}
+
+# One of three does not answer when the farm begins: the others work.
+if (!DMITest::nodes()) {
+  my ($stdin, $say) = gate();
+  my $first = $t->start($program, args => ['stopped'], name => 'stopped 1', stdin => $stdin);
+  my ($second) = my @others = map { $t->start($program, join => $first, name => "stopped $_") } 2, 3;
+  $first->expect_out(qr/^three are there$/m);
+  $second->signal('STOP');
+  waitpid $second->pid, WUNTRACED;
+  print $say "\n";
+  $_->expect_out(qr/(?:^task \d+ begins\n){3}/m) for $first, $others[1];
+  unlike($second->out, qr/^task/m, 'the stopped one has no task');
+  $second->signal('CONT');
+  $second->expect_out(qr/(?:^task \d+ begins\n){3}/m);
+  print $say "\n";
+  $first->expect_verdict('stopped', 13, @others);
 }
 
 # One asks to leave before the farm begins, without having been welcomed; so it is not one of the two

@@ -7,10 +7,13 @@
  *   dmirun tasks_dmi large N        results with pages of their own, in N processes
  *   dmirun tasks_dmi long N         tasks that wait until DMI_main's process reads a line, but for
  *                                   the first one of each process
+ *   dmirun tasks_dmi idle N         the same; lines that are read say: left, note, open, end
  *   dmirun tasks_dmi closed         begins when a process has asked to leave that was not welcomed,
  *                                   and waits for another one
  *   dmirun tasks_dmi lost           begins when two processes are lost, of which it has welcomed
- * one, and waits for another one dmirun tasks_dmi exit N         a task calls DMI_exit(5)
+ *                                   one, and waits for another one
+ *   dmirun tasks_dmi stopped        the same as long 3, but before it begins it waits for a line
+ *   dmirun tasks_dmi exit N         a task calls DMI_exit(5)
  */
 #include "multi.h"
 
@@ -59,6 +62,7 @@ int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job_ptr
   for (int64_t i = 0; i < size; i++)
     IS(((char *)out)[i] == 0);
   if (job == NULL) return 0;
+  if (task == 3) FAILS(DMI_farm_run(&(DMI_farm_t){.tasks = 1}), DMI_EBUSY);
   EQ(job->text[999], 'x');
   if (job->kind == GATED && wait_at(job->gate, task)) return 1;
   for (int64_t i = 0; i + 8 <= size; i += 8) {
@@ -147,6 +151,7 @@ static void small_ones(void) {
 static int64_t told; /* events PROGRESS */
 
 static void on_event(const DMI_farm_event_t *event, void *arg) {
+  FAILS(DMI_farm_run(&(DMI_farm_t){.tasks = 1}), DMI_EBUSY);
   DMI_farm_print(event, arg);
   if (event->kind == DMI_FARM_PROGRESS) told++;
   if (event->kind == DMI_FARM_NOTE) say("note %d", (int)event->value);
@@ -219,21 +224,6 @@ static void *open_gate(void *gate) {
   return NULL;
 }
 
-/* So many that there are some for each thread, although some have up to 8 in hand: no more, as none
- * but the first one of a thread is short. */
-static void run_gated(int32_t processes) {
-  struct job job = job_of(GATED);
-  DMI_farm_t farm = farm_of(&job, 80, LARGE_SIZE, processes);
-  pthread_t thread;
-  MUST(DMI_mmap(&job.gate, 8, 1, NULL));
-  IS(pthread_create(&thread, NULL, open_gate, &job.gate) == 0);
-  farm.threads = 2;
-  OK(DMI_farm_run(&farm));
-  IS(pthread_join(thread, NULL) == 0);
-  check_results(&farm);
-  OK(DMI_farm_free(&farm));
-}
-
 /* How many members there are, or how many of them have asked to leave. */
 static int members(bool leaving) {
   DMI_node_t nodes[8];
@@ -242,6 +232,37 @@ static int members(bool leaving) {
   for (int32_t i = 0; i < num; i++)
     found += !leaving || nodes[i].state == DMI_CLOSE;
   return found;
+}
+
+/* "note" makes a note, "left" does when all have asked to leave, "open" opens the gate; until
+ * "end".
+ */
+static void *take_lines(void *gate) {
+  char line[16];
+  int64_t one = 1;
+  while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n") != 0) {
+    while (strcmp(line, "left\n") == 0 && members(true) < members(false))
+      usleep(10000);
+    if (strcmp(line, "open\n") != 0) MUST(DMI_notify(1));
+    if (strcmp(line, "open\n") == 0)
+      MUST(DMI_write(*(int64_t *)gate, 8, &one, DMI_PUT_WRITE, NULL));
+  }
+  return NULL;
+}
+
+/* So many that there are some for each thread, although some have up to 8 in hand: no more, as none
+ * but the first one of a thread is short. */
+static void run_gated(int32_t processes, void *(*reads)(void *gate)) {
+  struct job job = job_of(GATED);
+  DMI_farm_t farm = farm_of(&job, 80, LARGE_SIZE, processes);
+  pthread_t thread;
+  MUST(DMI_mmap(&job.gate, 8, 1, NULL));
+  IS(pthread_create(&thread, NULL, reads, &job.gate) == 0);
+  farm.threads = 2;
+  OK(DMI_farm_run(&farm));
+  IS(pthread_join(thread, NULL) == 0);
+  check_results(&farm);
+  OK(DMI_farm_free(&farm));
 }
 
 /* Two processes do the tasks: notices of others, which came before, do not count. */
@@ -275,6 +296,18 @@ static void run_lost(void) {
   run_two();
 }
 
+static void run_stopped(void) {
+  DMI_node_t node;
+  for (int i = 0; i < 3; i++) {
+    MUST(DMI_poll(&node));
+    MUST(DMI_welcome(node.dmi_id));
+  }
+  say("three are there");
+  while (getchar() != '\n')
+    continue;
+  run_gated(3, open_gate);
+}
+
 static void run_exit(int32_t processes) {
   const struct job job = job_of(EXITS);
   DMI_farm_t farm = farm_of(&job, 1000000000000, 8, processes);
@@ -295,11 +328,15 @@ void DMI_main(int argc, char **argv) {
   } else if (strcmp(what, "large") == 0) {
     run_large(num);
   } else if (strcmp(what, "long") == 0) {
-    run_gated(num);
+    run_gated(num, open_gate);
+  } else if (strcmp(what, "idle") == 0) {
+    run_gated(num, take_lines);
   } else if (strcmp(what, "closed") == 0) {
     run_closed();
   } else if (strcmp(what, "lost") == 0) {
     run_lost();
+  } else if (strcmp(what, "stopped") == 0) {
+    run_stopped();
   } else if (strcmp(what, "exit") == 0) {
     run_exit(num);
   }

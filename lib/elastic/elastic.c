@@ -1,0 +1,30 @@
+/*
+ * elastic.c - what a program can use of this folder.
+ */
+#include "elastic/elastic.h"
+
+#include "base/error.h"
+#include "elastic/farm_int.h"
+#include "elastic/scale.h"
+
+void dmi_elastic_use(struct dmi_program *program) {
+  if (program->farm_task) {
+    program->inner[DMI_BODY_FARM] = dmi_farm_thread;
+    program->step = dmi_farm_table_rmw;
+  }
+  if (program->scaleunit) program->inner[DMI_BODY_SCALE] = dmi_scale_thread;
+}
+
+int32_t dmi_elastic_begin(struct dmi_process *process) {
+  if (dmi_farm_in_task()) return dmi_because(DMI_EBUSY, "DMI_farm_task has called it");
+  if (dmi_scale_in_unit()) return dmi_because(DMI_EBUSY, "DMI_scaleunit has called it");
+  if (!atomic_exchange(&process->elastic, true)) return DMI_OK;
+  return dmi_because(DMI_EBUSY,
+                     "DMI_farm_run, DMI_rescale or a client of remote functions handles all "
+                     "notices in this process already");
+}
+
+void dmi_elastic_end(struct dmi_process *process) {
+  atomic_store(&process->elastic, false);
+  if (process->remote) process->program.remote->polls(process->remote);
+}
