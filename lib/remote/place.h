@@ -1,0 +1,47 @@
+/*
+ * place.h - where a call is to run: by the bytes of its inputs that are there, or will be made
+ * there, and by what the servers have to do already (docs/remote.md, "Placing").
+ *
+ * Pure, without state.
+ */
+#ifndef DMI_REMOTE_PLACE_H
+#define DMI_REMOTE_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A server that may get the call. */
+struct dmi_remote_candidate {
+  uint64_t there; /* bytes of the call's inputs that need not be moved there */
+  uint64_t load;  /* calls that it has and that are not done */
+  uint32_t cores; /* at least 1 */
+  uint64_t limit; /* bytes of inputs and outputs that it can hold for one call; 0: any */
+};
+
+struct dmi_remote_demand {
+  uint64_t inputs; /* bytes */
+  uint64_t memory; /* bytes of inputs and outputs, for the limit */
+  uint64_t unit;   /* so many bytes are moved in the mean time of a call; at least 1 */
+};
+
+#define DMI_REMOTE_NOWHERE SIZE_MAX
+
+/* What it costs to run the call there: the time until a core is free and the inputs are there, in
+ * 1/1024 of the mean time of a call. */
+uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
+                               const struct dmi_remote_demand *demand);
+
+/* The index of the cheapest candidate; of equal ones that with more bytes there, then the first.
+ * DMI_REMOTE_NOWHERE: none can hold the call. */
+size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,
+                               const struct dmi_remote_demand *demand);
+
+/* True if a server with this load and so many cores has a core without a call. */
+bool dmi_remote_place_dry(uint64_t load, uint32_t cores);
+
+/* How many calls a dry server should get from one that has `ready` calls which it cannot run yet:
+ * half of them, at least 1 if there is any. */
+uint32_t dmi_remote_place_share(uint32_t ready);
+
+#endif
