@@ -324,7 +324,33 @@ elastic_sources = \
 	lib/elastic/scale_phase.c \
 	lib/elastic/scale_thread.c
 
-# 9 api: entry points
+# 9 remote: functions that are called by a client and run where their data are
+remote_sources = $(remote_pure)
+remote_pure = \
+	lib/remote/book.c \
+	lib/remote/book.h \
+	lib/remote/book_again.c \
+	lib/remote/book_call.c \
+	lib/remote/book_int.h \
+	lib/remote/book_place.c \
+	lib/remote/book_server.c \
+	lib/remote/book_value.c \
+	lib/remote/place.c \
+	lib/remote/place.h \
+	lib/remote/pool.c \
+	lib/remote/pool.h \
+	lib/remote/pool_call.c \
+	lib/remote/pool_int.h \
+	lib/remote/pool_memory.c \
+	lib/remote/pool_return.c \
+	lib/remote/pool_value.c \
+	lib/remote/table.c \
+	lib/remote/bytes.h \
+	lib/remote/table.h \
+	lib/remote/types.h \
+	lib/remote/why.c
+
+# 10 api: entry points
 api_sources = \
 	lib/api/farm.c \
 	lib/api/ext.c \
@@ -349,6 +375,7 @@ libdmi_la_SOURCES = \
 	$(sync_sources) \
 	$(node_sources) \
 	$(elastic_sources) \
+	$(remote_sources) \
 	$(api_sources)
 
 # The start object holds main().  It is linked into every program as an object, not from the

@@ -14,6 +14,18 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/remote_place_test
+test_unit_remote_place_test_SOURCES = test/unit/remote_place_test.c
+test_unit_remote_place_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/remote_pool_test
+test_unit_remote_pool_test_SOURCES = test/unit/remote_pool_test.c
+test_unit_remote_pool_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/remote_book_test
+test_unit_remote_book_test_SOURCES = test/unit/remote_book_test.c
+test_unit_remote_book_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/farm_plan_test
 test_unit_farm_plan_test_SOURCES = test/unit/farm_plan_test.c
 test_unit_farm_plan_test_LDADD = farm/libfarm.a -lcmocka
@@ -187,18 +199,6 @@ check_PROGRAMS += test/unit/member_crash_test
 test_unit_member_crash_test_SOURCES = test/unit/member_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
 test_unit_member_crash_test_LDADD = $(unit_libs)
 
-check_PROGRAMS += test/unit/claim_test
-test_unit_claim_test_SOURCES = test/unit/claim_test.c
-test_unit_claim_test_LDADD = $(unit_libs)
-
-check_PROGRAMS += test/unit/ranges_test
-test_unit_ranges_test_SOURCES = test/unit/ranges_test.c
-test_unit_ranges_test_LDADD = $(unit_libs)
-
-check_PROGRAMS += test/unit/member_pack_test
-test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
-test_unit_member_pack_test_LDADD = $(unit_libs)
-
 check_PROGRAMS += test/unit/directory_crash_test
 test_unit_directory_crash_test_SOURCES = test/unit/directory_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
 test_unit_directory_crash_test_LDADD = $(unit_libs)
@@ -214,6 +214,18 @@ test_unit_leave_crash_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/notice_crash_test
 test_unit_notice_crash_test_SOURCES = test/unit/notice_crash_test.c test/unit/member_crash.h test/unit/member_one.h test/unit/agree.h
 test_unit_notice_crash_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/claim_test
+test_unit_claim_test_SOURCES = test/unit/claim_test.c
+test_unit_claim_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/ranges_test
+test_unit_ranges_test_SOURCES = test/unit/ranges_test.c
+test_unit_ranges_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/member_pack_test
+test_unit_member_pack_test_SOURCES = test/unit/member_pack_test.c
+test_unit_member_pack_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/heap_test
 test_unit_heap_test_SOURCES = test/unit/heap_test.c

@@ -1,0 +1,230 @@
+/*
+ * book_place.c - sends calls to servers (docs/remote.md, "Placing", rules 2 and 3).
+ *
+ * Asked are the servers where inputs are or will be, and the one with the least to do, which the
+ * heap knows: so a call does not look at all servers.
+ */
+#include "base/xalloc.h"
+#include "dmi_api.h"
+#include "remote/book_int.h"
+
+/* ---- Where ---------------------------------------------------------------------------------- */
+
+static void add_candidate(struct dmi_remote_book *book, struct dmi_remote_host *host) {
+  if (!host || !host->open || host->mark == book->mark) return;
+  host->mark = book->mark;
+  host->there = 0;
+  if (book->candidate_num == book->candidate_capacity) {
+    book->candidate_capacity = book->candidate_capacity ? 2 * book->candidate_capacity : 8;
+    book->candidates =
+        dmi_xalloc_again(book->candidates, book->candidate_capacity, sizeof(*book->candidates));
+    book->candidate_hosts = dmi_xalloc_again(book->candidate_hosts, book->candidate_capacity,
+                                             sizeof(struct dmi_remote_host *));
+  }
+  book->candidate_hosts[book->candidate_num++] = host;
+}
+
+/* Where the inputs are, and how many bytes of them. */
+static void ask_inputs(struct dmi_remote_book *book, const struct dmi_remote_entry *entry) {
+  for (uint32_t i = 0; i < entry->call.input_num; i++) {
+    const struct dmi_remote_item *item = entry->needs[i].value;
+    struct dmi_remote_host *host = item->server ? dmi_remote_host_of(book, item->server) : NULL;
+    add_candidate(book, host);
+    if (host && host->open) host->there += item->at.size;
+  }
+}
+
+static struct dmi_remote_host *choose(struct dmi_remote_book *book,
+                                      const struct dmi_remote_entry *entry) {
+  uint64_t moved =
+      book->took / 1000 * book->config.rate + book->took % 1000 * book->config.rate / 1000;
+  struct dmi_remote_demand demand = {
+      .inputs = entry->inputs, .memory = entry->memory, .unit = moved ? moved : 1};
+  size_t best;
+  for (size_t i = 0; i < book->candidate_num; i++) {
+    const struct dmi_remote_host *host = book->candidate_hosts[i];
+    book->candidates[i] = (struct dmi_remote_candidate){.there = host->there,
+                                                        .load = dmi_remote_host_load(host),
+                                                        .cores = host->about.cores,
+                                                        .limit = host->about.limit};
+  }
+  best = dmi_remote_place_choose(book->candidates, book->candidate_num, &demand);
+  return best == DMI_REMOTE_NOWHERE ? NULL : book->candidate_hosts[best];
+}
+
+static bool fits(const struct dmi_remote_host *host, const struct dmi_remote_entry *entry) {
+  return !host->about.limit || entry->memory <= host->about.limit;
+}
+
+/* The server that it was issued for, or stolen for, if it can have it. */
+static struct dmi_remote_host *asked_for(const struct dmi_remote_book *book,
+                                         const struct dmi_remote_entry *entry, dmi_uid_t uid) {
+  struct dmi_remote_host *host = uid ? dmi_remote_host_of(book, uid) : NULL;
+  return host && host->open && fits(host, entry) ? host : NULL;
+}
+
+/* NULL: no server can hold it. */
+static struct dmi_remote_host *where(struct dmi_remote_book *book,
+                                     const struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *host = asked_for(book, entry, entry->on);
+  if (!host) host = asked_for(book, entry, entry->thief);
+  if (host) return host;
+  book->mark++;
+  book->candidate_num = 0;
+  ask_inputs(book, entry);
+  add_candidate(book, book->heap[0]);
+  host = choose(book, entry);
+  if (host) return host;
+  for (size_t i = 0; i < book->open; i++)
+    add_candidate(book, book->heap[i]);
+  return choose(book, entry);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void want(struct dmi_remote_book *book, struct dmi_remote_need *need, dmi_uid_t producer) {
+  dmi_uid_t reader = need->call->server->about.uid;
+  need->asked = producer;
+  if (producer && producer != reader) {
+    struct dmi_remote_book_action *action =
+        dmi_remote_book_act(book, DMI_REMOTE_SEND_WANT, producer);
+    action->number = need->value->number;
+    action->reader = reader;
+    action->seq = need->call->call.seq;
+  }
+}
+
+/* An output of a call done again that nobody needs, or that is there; where its server has gone
+ * that is not sure, so it is made anew. */
+static bool is_spare(const struct dmi_remote_book *book, const struct dmi_remote_item *item) {
+  if (DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_SPARE)) return false;
+  if (!item || item->freed) return true;
+  return item->at.state == DMI_REMOTE_DONE && dmi_remote_host_of(book, item->server);
+}
+
+static void send(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *host = entry->server;
+  bool known = true;
+  entry->call.seq = ++host->sent;
+  entry->call.flags &= ~DMI_REMOTE_PINNED;
+  if (entry->on == host->about.uid) entry->call.flags |= DMI_REMOTE_PINNED;
+  for (uint32_t i = 0; i < entry->call.input_num; i++) {
+    struct dmi_remote_need *need = &entry->needs[i];
+    entry->call.inputs[i].gen = need->value->gen;
+    entry->call.inputs[i].at = need->value->at;
+    need->pending = need->value->at.state == DMI_REMOTE_PENDING;
+    known = known && !need->pending;
+  }
+  for (uint32_t i = 0; i < entry->call.output_num; i++)
+    entry->call.outputs[i].spare = is_spare(book, entry->outputs[i]);
+  dmi_remote_book_act(book, DMI_REMOTE_SEND_CALL, host->about.uid)->call = &entry->call;
+  for (uint32_t i = 0; i < entry->call.input_num; i++) {
+    if (entry->needs[i].pending) want(book, &entry->needs[i], entry->needs[i].value->server);
+  }
+  if (known && dmi_remote_host_load(host) > host->about.cores &&
+      !(entry->call.flags & DMI_REMOTE_PINNED))
+    dmi_remote_host_ready(book, host, host->ready + 1);
+}
+
+/* Its outputs will be made there: whoever waits for them elsewhere is told from there. */
+static void promise(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  dmi_uid_t uid = entry->server->about.uid;
+  for (uint32_t i = 0; i < entry->call.output_num; i++) {
+    struct dmi_remote_item *item = entry->outputs[i];
+    struct dmi_remote_need *need;
+    if (!item || item->at.state != DMI_REMOTE_PENDING || item->freed) continue;
+    item->server = uid;
+    if (DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_WANT)) continue;
+    DL_FOREACH(item->needs, need) {
+      if (need->call->where == DMI_REMOTE_PLACED && need->pending) want(book, need, uid);
+    }
+  }
+}
+
+bool dmi_remote_entry_needless(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  if (entry->call.gen == 1) return false;
+  for (uint32_t i = 0; i < entry->call.output_num; i++) {
+    const struct dmi_remote_item *item = entry->outputs[i];
+    if (item && item->at.state == DMI_REMOTE_PENDING && (item->handles || item->needs))
+      return false;
+  }
+  for (uint32_t i = 0; i < entry->call.output_num; i++) {
+    struct dmi_remote_item *item = entry->outputs[i];
+    if (!item || item->at.state != DMI_REMOTE_PENDING) continue;
+    item->freed = true;
+    dmi_remote_item_less(book, item);
+  }
+  dmi_remote_entry_over(book, entry, true);
+  return true;
+}
+
+static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *host;
+  host = where(book, entry);
+  if (!host) {
+    struct dmi_remote_why *why = dmi_remote_why_large(entry->memory);
+    dmi_remote_entry_fail(book, entry, why);
+    dmi_remote_why_release(why);
+    return;
+  }
+  DL_DELETE(book->unplaced, entry);
+  entry->where = DMI_REMOTE_PLACED;
+  entry->thief = 0;
+  entry->server = host;
+  DL_APPEND(host->calls, entry);
+  host->calls_num++;
+  dmi_remote_host_moved(book, host);
+  send(book, entry);
+  promise(book, entry);
+}
+
+/* A call with a failed input fails. */
+static void fail_poisoned(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  for (uint32_t i = 0; i < entry->call.input_num; i++) {
+    const struct dmi_remote_item *item = entry->needs[i].value;
+    if (item->at.state == DMI_REMOTE_FAILED && !DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_POISON))
+      dmi_remote_entry_fail(book, entry, item->at.why);
+  }
+}
+
+/* Ends what is to be done again for nothing: from the back, since those that are needed by others
+ * are before these. */
+static void prune(struct dmi_remote_book *book) {
+  bool ended = true;
+  while (ended && book->unplaced) {
+    struct dmi_remote_entry *entry = book->unplaced->prev, *before;
+    ended = false;
+    for (bool first = false; !first; entry = before) {
+      first = entry == book->unplaced;
+      before = entry->prev;
+      if (dmi_remote_entry_needless(book, entry))
+        ended = true;
+      else
+        fail_poisoned(book, entry);
+    }
+  }
+}
+
+void dmi_remote_book_place(struct dmi_remote_book *book) {
+  if (!book->open || !book->unplaced) return;
+  prune(book);
+  if (book->failing) return; /* what only those need is not to be placed */
+  while (book->unplaced)
+    place(book, book->unplaced);
+}
+
+void dmi_remote_entry_unplace(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *host = entry->server;
+  DL_DELETE(host->calls, entry);
+  host->calls_num--;
+  dmi_remote_host_moved(book, host);
+  entry->server = NULL;
+  entry->where = DMI_REMOTE_UNPLACED;
+  DL_APPEND(book->unplaced, entry);
+  for (uint32_t i = 0; i < entry->call.input_num; i++)
+    entry->needs[i].pending = false;
+  for (uint32_t i = 0; i < entry->call.output_num; i++) {
+    struct dmi_remote_item *item = entry->outputs[i];
+    if (item && item->at.state == DMI_REMOTE_PENDING) item->server = 0;
+  }
+}
