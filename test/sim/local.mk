@@ -7,7 +7,8 @@
 # The core with switches for its rules (lib/base/mutation.h), which the library does not have.
 check_LTLIBRARIES += libdmi_mutant.la
 libdmi_mutant_la_CPPFLAGS = $(AM_CPPFLAGS) -DDMI_MUTATIONS -DDMI_DEBUG
-libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources)
+libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources) $(remote_pure) \
+	lib/mem/range_set.c lib/mem/range_set.h
 sim_libs = libdmi_mutant.la $(DMI_LIBS)
 sim_cppflags = $(AM_CPPFLAGS) -DDMI_MUTATIONS
 
@@ -138,11 +139,24 @@ test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
 test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_heap_sim_LDADD = $(sim_libs)
 
+check_PROGRAMS += test/sim/remote_sim
+test_sim_remote_sim_SOURCES = \
+	test/sim/remote_net.c \
+	test/sim/remote_proc.c \
+	test/sim/remote_prog.c \
+	test/sim/remote_sim.c \
+	test/sim/remote_sim.h \
+	test/sim/remote_user.c \
+	test/sim/rng.h
+test_sim_remote_sim_CPPFLAGS = $(sim_cppflags)
+test_sim_remote_sim_LDADD = $(sim_libs)
+
 # Ten million operations over a thousand seeds, with joins and leaves; other seeds:
 # SEEDS=1001-2000.
 SEEDS = 1-1000
 SOAK_TARGETS += soak-sim
-soak-sim: test/sim/sim$(EXEEXT) test/sim/node_sim$(EXEEXT)
+soak-sim: test/sim/sim$(EXEEXT) test/sim/node_sim$(EXEEXT) test/sim/remote_sim$(EXEEXT)
+	test/sim/remote_sim --seeds $(SEEDS)
 	test/sim/node_sim --seeds $(SEEDS) --ops 10000
 	test/sim/sim --seeds $(SEEDS) --ops 10000
 	test/sim/sim --seeds $(SEEDS) --ops 10000 --pagers
