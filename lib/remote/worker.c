@@ -1,0 +1,235 @@
+/*
+ * worker.c - threads that run calls: as many as the pool lets run at once, which are the cores of
+ * the process and one for each that waits inside a function.  They are made when they are needed.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "remote/call.h"
+
+static __thread DMI_remote_t *mine;
+
+DMI_remote_t *dmi_remote_mine(void) {
+  return mine;
+}
+
+void dmi_remote_waits(struct dmi_remote *remote) {
+  if (!mine) return;
+  remote->blocked++;
+  dmi_remote_pool_waits(remote->pool, mine->run);
+  dmi_remote_carry(remote);
+}
+
+void dmi_remote_resumes(struct dmi_remote *remote) {
+  if (!mine) return;
+  remote->blocked--;
+  dmi_remote_pool_resumes(remote->pool, mine->run);
+  dmi_remote_carry(remote);
+}
+
+static uint64_t clock_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The lowest number that no other call has that runs now: for events. */
+static uint32_t take_place(struct dmi_remote *remote) {
+  uint32_t place = 0;
+  while (place < remote->place_num && remote->places[place])
+    place++;
+  if (place == remote->place_num) {
+    DMI_XALLOC_GROW(remote->places, remote->place_num, remote->place_room);
+    remote->place_num++;
+  }
+  remote->places[place] = true;
+  return place;
+}
+
+/* Why a call of a client that was closed meanwhile is not run. */
+static struct dmi_remote_why *closed(void) {
+  return dmi_remote_why_new(DMI_EREMOTE, "", "", "the client was closed");
+}
+
+static void emit_fired(const DMI_remote_t *call) {
+  const struct dmi_remote_call *of = call->run->call;
+  char client[DMI_REMOTE_CLIENT_TEXT], name[DMI_REMOTE_NAME_TEXT];
+  dmi_emit(&call->remote->process->stream, call_fired,
+           .client = dmi_remote_client_text(of->client, client), .call = of->number,
+           .worker = call->worker, .function = dmi_remote_name_text(of, name));
+}
+
+static void emit_done(const DMI_remote_t *call, uint64_t took, bool failed) {
+  const struct dmi_remote_call *of = call->run->call;
+  char client[DMI_REMOTE_CLIENT_TEXT], name[DMI_REMOTE_NAME_TEXT];
+  dmi_emit(&call->remote->process->stream, call_done,
+           .client = dmi_remote_client_text(of->client, client), .call = of->number,
+           .worker = call->worker, .function = dmi_remote_name_text(of, name), .us = took / 1000,
+           .failed = failed);
+}
+
+/* Tells the client of arenas that were mapped for it: it unmaps them if this process leaves. */
+static void tell_arenas(struct dmi_remote *remote, const DMI_remote_t *call,
+                        dmi_remote_client_t client) {
+  uint64_t base;
+  if (client.process == remote->self.uid) return;
+  while ((base = dmi_remote_store_new_arena(call->store))) {
+    struct dmi_pack *body = dmi_remote_line(remote, client.process, DMI_RMT_ARENA);
+    dmi_remote_pack_client(body, client);
+    dmi_pack_u64(body, base);
+  }
+}
+
+/* Runs a call.  With the lock, which is released meanwhile. */
+static void run(struct dmi_remote *remote, const struct dmi_remote_queued *queued) {
+  struct dmi_remote_run *run = queued->run;
+  const dmi_remote_client_t client = run->call->client;
+  const uint32_t outputs = run->call->output_num;
+  struct dmi_remote_result few[4] = {{0}}, *made = few;
+  DMI_remote_t call;
+  struct dmi_remote_why *why = NULL;
+  uint64_t begin, took;
+  memset(&call, 0, offsetof(DMI_remote_t, end));
+  call.failed = call.unread = false;
+  call.error = DMI_OK;
+  call.remote = remote;
+  call.run = run;
+  call.worker = take_place(remote);
+  call.store = dmi_remote_store_take(remote, client);
+  if (queued->held) dmi_remote_store_give(remote, client);
+  remote->running++;
+  dmi_remote_unlock_later(remote);
+  if (outputs > 4) made = dmi_xalloc(outputs, sizeof(*made));
+  emit_fired(&call);
+  begin = clock_ns();
+  mine = &call;
+  why = call.store ? dmi_remote_run(&call, made) : closed();
+  mine = NULL;
+  took = clock_ns() - begin;
+  emit_done(&call, took, why != NULL);
+  dmi_remote_lock(remote);
+  remote->running--;
+  remote->places[call.worker] = false;
+  remote->soon++;
+  if (call.unread) {
+    dmi_remote_pool_unread(remote->pool, run, call.unread_at);
+  } else if (why) {
+    dmi_remote_pool_failed(remote->pool, run, why);
+  } else {
+    dmi_remote_pool_done(remote->pool, run, made, took);
+  }
+  dmi_remote_why_release(why);
+  dmi_remote_carry(remote);
+  remote->soon--;
+  if (call.store) {
+    tell_arenas(remote, &call, client);
+    dmi_remote_store_give(remote, client);
+  }
+  if (made != few) free(made);
+}
+
+static struct dmi_remote_queued take(struct dmi_remote *remote) {
+  struct dmi_remote_queued *first = remote->runs, queued = *first;
+  remote->runs = first->next;
+  if (!remote->runs) remote->runs_end = &remote->runs;
+  remote->queued--;
+  free(first);
+  return queued;
+}
+
+/* The first of those that are queued fails, without having run. */
+static void fail_first(struct dmi_remote *remote, struct dmi_remote_why *why) {
+  const struct dmi_remote_queued queued = take(remote);
+  const dmi_remote_client_t client = queued.run->call->client;
+  dmi_remote_pool_failed(remote->pool, queued.run, why);
+  dmi_remote_why_release(why);
+  if (queued.held) dmi_remote_store_give(remote, client);
+}
+
+static void *body(void *arg) {
+  struct dmi_remote_worker *worker = arg;
+  struct dmi_remote *remote = worker->remote;
+  char name[16];
+  snprintf(name, sizeof(name), "dmi-call %u", worker->number % 1000000);
+  dmi_remote_thread_begin(remote, name);
+  dmi_remote_lock(remote);
+  while (!remote->ended) {
+    if (remote->runs) {
+      const struct dmi_remote_queued queued = take(remote);
+      run(remote, &queued);
+      if (remote->runs || !remote->lines_used) continue;
+      dmi_remote_unlock(remote); /* before it sleeps */
+      dmi_remote_lock(remote);
+      continue;
+    }
+    remote->idle++;
+    pthread_cond_wait(&remote->work, &remote->lock.mutex);
+    remote->idle--;
+  }
+  dmi_remote_unlock(remote);
+  return NULL;
+}
+
+/* False: the system allows no more threads. */
+static bool add_worker(struct dmi_remote *remote) {
+  struct dmi_remote_worker *worker = dmi_xalloc(1, sizeof(*worker));
+  worker->remote = remote;
+  worker->number = remote->worker_num;
+  if (pthread_create(&worker->pthread, NULL, body, worker) != 0) {
+    free(worker);
+    if (!remote->no_thread)
+      dmi_say(&remote->process->stream, DMI_LOG_WARN, "remote",
+              "no further thread can be made for remote functions: there are %u",
+              remote->worker_num);
+    remote->no_thread = true;
+    return false;
+  }
+  remote->worker_num++;
+  worker->next = remote->workers;
+  remote->workers = worker;
+  return true;
+}
+
+void dmi_remote_run_queue(struct dmi_remote *remote, struct dmi_remote_run *run) {
+  struct dmi_remote_queued *queued = dmi_xalloc(1, sizeof(*queued));
+  queued->run = run;
+  /* From now on it is known here when the client closes. */
+  queued->held = dmi_remote_store_take(remote, run->call->client) != NULL;
+  *remote->runs_end = queued;
+  remote->runs_end = &queued->next;
+  remote->queued++;
+  if (remote->soon >= remote->queued || remote->ended) return;
+  if (remote->idle >= remote->queued - remote->soon) {
+    pthread_cond_signal(&remote->work);
+    return;
+  }
+  (void)add_worker(remote); /* else another one takes it when it is free */
+}
+
+bool dmi_remote_runs_fail(struct dmi_remote *remote) {
+  if (!remote->runs || remote->worker_num > remote->blocked || remote->ended) return false;
+  if (add_worker(remote)) return false;
+  fail_first(remote, dmi_remote_why_new(DMI_ENOMEM, NULL, remote->host,
+                                        "its server can make no thread for the call"));
+  return true;
+}
+
+void dmi_remote_workers_join(struct dmi_remote *remote) {
+  while (remote->workers) {
+    struct dmi_remote_worker *worker = remote->workers;
+    remote->workers = worker->next;
+    pthread_join(worker->pthread, NULL);
+    free(worker);
+  }
+}
+
+void dmi_remote_runs_end(struct dmi_remote *remote) {
+  while (remote->runs) {
+    fail_first(remote, dmi_remote_why_new(DMI_EREMOTE, "", "", "the process ends"));
+    dmi_remote_carry(remote);
+  }
+}
