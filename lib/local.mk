@@ -350,12 +350,35 @@ remote_pure = \
 	lib/remote/types.h \
 	lib/remote/why.c
 
+# 9 remote, the runtime: its threads, messages, arenas; clients and calls
+remote_runtime_sources = \
+	lib/remote/arena.c \
+	lib/remote/arena.h \
+	lib/remote/call.c \
+	lib/remote/call.h \
+	lib/remote/carry.c \
+	lib/remote/client.c \
+	lib/remote/data.c \
+	lib/remote/fetch.c \
+	lib/remote/function.c \
+	lib/remote/issue.c \
+	lib/remote/line.c \
+	lib/remote/message.c \
+	lib/remote/notice.c \
+	lib/remote/remote.h \
+	lib/remote/remote_int.h \
+	lib/remote/runtime.c \
+	lib/remote/serve.c \
+	lib/remote/store.c \
+	lib/remote/worker.c
+
 # 10 api: entry points
 api_sources = \
 	lib/api/farm.c \
 	lib/api/ext.c \
 	lib/api/memory.c \
 	lib/api/program.c \
+	lib/api/remote.c \
 	lib/api/rescale.c \
 	lib/api/scattered.c \
 	lib/api/start.h \
@@ -366,6 +389,7 @@ libdmi_la_SOURCES = \
 	include/dmi_api.h \
 	include/dmi_ext.h \
 	include/dmi_farm.h \
+	include/dmi_remote.h \
 	$(base_sources) \
 	$(msg_sources) \
 	$(mem_sources) \
@@ -376,6 +400,7 @@ libdmi_la_SOURCES = \
 	$(node_sources) \
 	$(elastic_sources) \
 	$(remote_sources) \
+	$(remote_runtime_sources) \
 	$(api_sources)
 
 # The start object holds main().  It is linked into every program as an object, not from the

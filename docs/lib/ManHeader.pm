@@ -114,6 +114,7 @@ sub read_header {
     elsif ($kind eq 'blank') { undef $comment; undef $group }
     elsif ($kind eq 'directive') { $self->_constant($piece, $section); undef $group }
     elsif ($piece =~ /^typedef\b/) { $self->_type($piece, $comment); undef $comment; undef $group }
+    elsif ($piece =~ /^(?:static inline|template)\b.*?\bdmi_\w+\(/s) { undef $group }    # behind a macro
     elsif ($piece =~ /\(/) {
       my $function = _prototype($piece, $name, $line);
       my ($beside) = $piece =~ m{;\s*(/\*.*\*/)$}s;

@@ -1,0 +1,246 @@
+/*
+ * call.c - a call that runs: its arguments, the function, what it has made.
+ *
+ * Inputs that were fetched lie in local memory already; those that were made here are copied from
+ * their pages now.  Outputs are local memory, too, until the function has returned; then they are
+ * written into pages of this process.
+ *
+ * A function that asks for an argument which the call does not have is left by longjmp, so what it
+ * had allocated is lost; the process, and other calls, are not.
+ */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/runtime.h"
+#include "remote/call.h"
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+/* Where the bytes of a value begin: good for any type. */
+#define ALIGNED(size) (((size) + 15) & ~(uint64_t)15)
+
+/* The arguments as the client has packed them (issue.c).  False: not by a client. */
+static bool unpack_args(DMI_remote_t *call, struct dmi_unpack *body) {
+  uint32_t inputs = 0, outputs = 0;
+  uint64_t bytes = 0;
+  call->num = dmi_unpack_count(body, 1);
+  if (call->num) call->args = dmi_xalloc(call->num, sizeof(*call->args));
+  for (uint32_t i = 0; i < call->num; i++) {
+    struct dmi_remote_arg *arg = &call->args[i];
+    size_t len;
+    arg->kind = dmi_unpack_u8(body);
+    if (arg->kind == DMI_REMOTE_BY_VALUE) {
+      arg->bytes = (void *)(uintptr_t)dmi_unpack_bytes(body, &len);
+      arg->size = (int64_t)len;
+      bytes += ALIGNED(len) + (len == 0);
+    }
+    if (arg->kind == DMI_REMOTE_IN || arg->kind == DMI_REMOTE_INOUT) arg->input = inputs++;
+    if (arg->kind == DMI_REMOTE_OUT || arg->kind == DMI_REMOTE_INOUT) arg->output = outputs++;
+    if (arg->kind < DMI_REMOTE_IN || arg->kind > DMI_REMOTE_BY_VALUE) return false;
+  }
+  call->values = bytes ? aligned_alloc(16, ALIGNED(bytes)) : NULL;
+  if (bytes && !call->values) return false;
+  return dmi_unpack_done(body) && inputs == call->run->call->input_num &&
+         outputs == call->run->call->output_num;
+}
+
+/* Copies values to where their addresses are good for any type. */
+static void place_values(DMI_remote_t *call) {
+  char *at = call->values;
+  for (uint32_t i = 0; i < call->num; i++) {
+    struct dmi_remote_arg *arg = &call->args[i];
+    if (arg->kind != DMI_REMOTE_BY_VALUE) continue;
+    if (arg->size) memcpy(at, arg->bytes, (size_t)arg->size);
+    arg->bytes = at;
+    at += ALIGNED((uint64_t)arg->size);
+  }
+}
+
+/* The bytes of an input, copied if `own`.  NULL: the call has failed. */
+static void *input(DMI_remote_t *call, uint32_t index, bool own) {
+  const struct dmi_remote_fetch *fetch = call->run->inputs[index];
+  void *bytes;
+  if (fetch->buffer && !own) return fetch->buffer;
+  bytes = malloc(fetch->size ? fetch->size : 1);
+  if (!bytes) {
+    call->error = DMI_ENOMEM;
+  } else if (fetch->buffer) {
+    memcpy(bytes, fetch->buffer, fetch->size);
+  } else if (!dmi_access_read(&call->remote->process->access, fetch->addr, (int64_t)fetch->size,
+                              bytes, DMI_INVALIDATE_READ, NULL)) {
+    call->error = dmi_error_last();
+    call->unread = dmi_remote_is_lost(call->error);
+    call->unread_at = index;
+    free(bytes);
+    bytes = NULL;
+  }
+  return bytes;
+}
+
+/* Makes the bytes of all arguments.  False: call->error says why not. */
+static bool make_args(DMI_remote_t *call) {
+  for (uint32_t i = 0; i < call->num; i++) {
+    struct dmi_remote_arg *arg = &call->args[i];
+    switch (arg->kind) {
+      case DMI_REMOTE_IN:
+        arg->size = (int64_t)call->run->inputs[arg->input]->size;
+        arg->bytes = input(call, arg->input, false);
+        arg->own = arg->bytes && !call->run->inputs[arg->input]->buffer;
+        break;
+      case DMI_REMOTE_INOUT:
+        arg->size = (int64_t)call->run->inputs[arg->input]->size;
+        arg->bytes = input(call, arg->input, true);
+        arg->own = arg->bytes != NULL;
+        break;
+      case DMI_REMOTE_OUT:
+        arg->size = (int64_t)call->run->call->outputs[arg->output].at.size;
+        arg->bytes = calloc(1, arg->size ? (size_t)arg->size : 1);
+        arg->own = arg->bytes != NULL;
+        if (!arg->bytes) call->error = DMI_ENOMEM;
+        break;
+      default:
+        continue;
+    }
+    if (!arg->bytes) return false;
+  }
+  return true;
+}
+
+static void free_args(DMI_remote_t *call) {
+  for (uint32_t i = 0; i < call->num; i++) {
+    if (call->args[i].own) free(call->args[i].bytes);
+  }
+  free(call->args);
+  free(call->values);
+}
+
+/* ---- What the function asks ----------------------------------------------------------------- */
+
+static const char *const kinds[] = {
+    [DMI_REMOTE_IN] = "input",
+    [DMI_REMOTE_OUT] = "output",
+    [DMI_REMOTE_INOUT] = "input and output at once",
+    [DMI_REMOTE_BY_VALUE] = "value",
+};
+
+void dmi_remote_fails(DMI_remote_t *call, const char *sentence) {
+  if (call->failed) return;
+  call->failed = true;
+  call->error = DMI_EREMOTE;
+  snprintf(call->sentence, sizeof(call->sentence), "%s", sentence ? sentence : "");
+}
+
+static void leave(DMI_remote_t *call, const char *sentence) {
+  dmi_remote_fails(call, sentence);
+  longjmp(call->end, 1);
+}
+
+int32_t dmi_remote_arg_num(const DMI_remote_t *call) {
+  return (int32_t)call->num;
+}
+
+void *dmi_remote_arg(DMI_remote_t *call, int32_t index, enum dmi_remote_kind kind, int64_t *size) {
+  const struct dmi_remote_arg *arg;
+  char sentence[160];
+  if (index < 0 || (uint32_t)index >= call->num) {
+    snprintf(sentence, sizeof(sentence),
+             "the function asks for argument %d, counted from 0, but the call has %u", index,
+             call->num);
+    leave(call, sentence);
+  }
+  arg = &call->args[index];
+  if (arg->kind != kind) {
+    snprintf(sentence, sizeof(sentence), "argument %d, counted from 0, is %s %s, not %s %s", index,
+             arg->kind == DMI_REMOTE_BY_VALUE ? "a" : "an", kinds[arg->kind],
+             kind == DMI_REMOTE_BY_VALUE ? "a" : "an", kinds[kind]);
+    leave(call, sentence);
+  }
+  if (size) *size = arg->size;
+  return arg->bytes;
+}
+
+const void *dmi_remote_arg_of(DMI_remote_t *call, int32_t index, int64_t size) {
+  int64_t is;
+  const void *bytes = dmi_remote_arg(call, index, DMI_REMOTE_BY_VALUE, &is);
+  char sentence[160];
+  if (is == size) return bytes;
+  snprintf(sentence, sizeof(sentence),
+           "argument %d, counted from 0, is a value of %lld bytes, not of %lld", index,
+           (long long)is, (long long)size);
+  leave(call, sentence);
+  return NULL;
+}
+
+/* ---- The run -------------------------------------------------------------------------------- */
+
+/* Writes the outputs into pages.  False: nothing was made, and call->error says why. */
+static bool write_outputs(DMI_remote_t *call, struct dmi_remote_result *made) {
+  struct dmi_access *access = &call->remote->process->access;
+  uint32_t done = 0;
+  for (uint32_t i = 0; i < call->num && call->error == DMI_OK; i++) {
+    const struct dmi_remote_arg *arg = &call->args[i];
+    struct dmi_remote_result *to = &made[arg->output];
+    if (arg->kind != DMI_REMOTE_OUT && arg->kind != DMI_REMOTE_INOUT) continue;
+    to->state = DMI_REMOTE_DONE;
+    to->size = (uint64_t)arg->size;
+    if (call->run->call->outputs[arg->output].spare) { /* it is there already */
+      to->size = 0;
+      done++;
+      continue;
+    }
+    call->error = dmi_remote_page_make(call->store, to->size, &to->addr);
+    if (call->error != DMI_OK) break;
+    done++;
+    if (to->size &&
+        !dmi_access_write(access, to->addr, arg->size, arg->bytes, DMI_EXCLUSIVE_WRITE, NULL))
+      call->error = dmi_error_last();
+  }
+  if (call->error == DMI_OK) return true;
+  for (uint32_t i = 0; i < done; i++) /* outputs are in the order of arguments */
+    dmi_remote_page_free(call->store, made[i].addr, made[i].size, false);
+  return false;
+}
+
+static struct dmi_remote_why *why(const DMI_remote_t *call, const char *name) {
+  const char *sentence = call->sentence;
+  char own[160];
+  if (!call->failed) {
+    snprintf(own, sizeof(own), "its inputs or outputs: %s", dmi_error_text(call->error));
+    sentence = own;
+  }
+  return dmi_remote_why_new(call->error, name, call->remote->host, sentence);
+}
+
+/* In a function of its own: nothing that longjmp may change is used behind setjmp. */
+static void run_function(DMI_remote_t *call, DMI_remote_function_t function) {
+  if (setjmp(call->end) == 0) function(call);
+}
+
+struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_result *made) {
+  const struct dmi_remote_call *of = call->run->call;
+  const struct dmi_slice args = {NULL, of->args, of->arg_size};
+  struct dmi_remote_why *result = NULL;
+  char shown[DMI_REMOTE_NAME_TEXT];
+  struct dmi_unpack body;
+  DMI_remote_function_t function;
+  size_t len = 0;
+  const uint8_t *name;
+  dmi_unpack_init(&body, &args);
+  name = dmi_unpack_bytes(&body, &len);
+  function = name ? dmi_remote_function_find((const char *)name, len) : NULL;
+  if (!unpack_args(call, &body)) {
+    dmi_remote_fails(call, "its arguments are not those of a call");
+  } else if (!function) {
+    dmi_remote_fails(call, "this process has no remote function of that name");
+  } else {
+    place_values(call);
+    if (make_args(call)) run_function(call, function);
+    dmi_remote_close_left(call->remote, call);
+    if (call->error == DMI_OK) (void)write_outputs(call, made);
+  }
+  if (call->error != DMI_OK) result = why(call, dmi_remote_name_text(of, shown));
+  free_args(call);
+  return result;
+}

@@ -1,0 +1,39 @@
+/*
+ * call.h - a call while it runs: what DMI_remote_t is.
+ */
+#ifndef DMI_REMOTE_CALL_H
+#define DMI_REMOTE_CALL_H
+
+#include <setjmp.h>
+
+#include "remote/remote_int.h"
+
+struct dmi_remote_arg {
+  uint8_t kind; /* enum dmi_remote_kind */
+  bool own;     /* `bytes` is freed after the call */
+  uint32_t input, output;
+  int64_t size;
+  void *bytes;
+};
+
+/* Used by one thread, without the lock. */
+struct DMI_remote_t {
+  struct dmi_remote *remote;
+  struct dmi_remote_run *run;
+  struct dmi_remote_store *store; /* for what it makes */
+  uint32_t worker;                /* its place among the calls that run, for events */
+  uint32_t num;                   /* arguments */
+  struct dmi_remote_arg *args;
+  void *values; /* bytes of arguments by value */
+  jmp_buf end;
+  bool failed; /* by itself */
+  int32_t error;
+  bool unread;        /* an input was lost before the function began: */
+  uint32_t unread_at; /* its number */
+  char sentence[DMI_SENTENCE_SIZE];
+};
+
+/* Runs it; made[i] is output i.  NULL: it is done, else why it has failed. */
+struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_result *made);
+
+#endif

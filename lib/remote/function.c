@@ -1,0 +1,43 @@
+/*
+ * function.c - the remote functions of this program, by name.  They are facts of the program's
+ * text: of the OS process, and all are there before DMI_main begins.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "remote/remote_int.h"
+
+struct function {
+  UT_hash_handle by_name, by_address;
+  const char *name;
+  DMI_remote_function_t address;
+};
+
+static struct function *names, *addresses;
+
+void dmi_remote_register(const char *name, DMI_remote_function_t function) {
+  struct function *one;
+  HASH_FIND(by_name, names, name, strlen(name), one);
+  if (one) HASH_DELETE(by_name, names, one); /* it is still known by its address */
+  one = dmi_xalloc(1, sizeof(*one));
+  one->name = name;
+  one->address = function;
+  HASH_ADD_KEYPTR(by_name, names, name, strlen(name), one);
+  HASH_ADD(by_address, addresses, address, sizeof(one->address), one);
+}
+
+DMI_remote_function_t dmi_remote_function_find(const char *name, size_t len) {
+  struct function *one;
+  HASH_FIND(by_name, names, name, len, one);
+  return one ? one->address : NULL;
+}
+
+bool dmi_remote_function_any(void) {
+  return names != NULL;
+}
+
+const char *dmi_remote_function_name(DMI_remote_function_t function) {
+  struct function *one;
+  HASH_FIND(by_address, addresses, &function, sizeof(function), one);
+  return one ? one->name : NULL;
+}
