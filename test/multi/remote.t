@@ -1,0 +1,211 @@
+#!/usr/bin/perl
+# remote.t - remote functions (dmi_remote.h): what a client can do and do wrong, by one process and
+# several, that join, leave and are killed meanwhile.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use POSIX ();
+
+my $soak = ($ENV{DMI_TEST_SCALE} // '') eq 'soak';
+my $t = DMITest->new(timeout => $soak ? 1800 : 180, wait => 60);
+my $program = $t->compile('test/multi/remote_dmi.c');
+
+# Starts so many, of which the first is given $what and a number; all end well.
+sub begin {
+  my ($what, $num, $number, %opt) = @_;
+  my $first = $t->start($program, args => [$what, $num, $number], name => "$what of $num", %opt);
+  return $first, map { $t->start($program, join => $first, name => "$what $_ of $num", %opt) } 2 .. $num;
+}
+
+sub ends_well {
+  my ($first, @others) = @_;
+  $first->expect_out(qr/^good$/m);
+  $_->wait_exit(0) for $first, @others;
+  unlike($first->out, qr/wrong|FAILED/, $first->name . ': all is right');
+}
+
+for my $num (1 .. 3) {
+  ends_well(begin('basic', $num, 0));
+  ends_well(begin('places', $num, 0));
+}
+
+# ---- What goes wrong ---------------------------------------------------------------------------
+
+{
+  my ($first) = begin('outputs', 1, 0);
+  $first->expect_out(qr/^sum 110$/m);
+  $first->expect_out(qr/^bytes x x$/m);
+  ends_well($first);
+}
+{
+  my ($first) = begin('badinput', 1, 0);
+  ends_well($first);
+  my $good = () = $first->out =~ /: as it should be$/mg;
+  is($good, 36, 'each wrong call has its error');
+}
+for my $num (1, 2) {
+  my @all = begin('failing', $num, 0);
+  ends_well(@all);
+  my @told = $all[0]->out =~ /^(\w+ on .*)$/mg;
+  is_deeply(\@told, [
+    ('three on a host: three is too many') x 2,
+    'asks on a host: the function asks for argument 2, counted from 0, but the call has 2',
+    'asks on a host: argument 0, counted from 0, is a value, not an input',
+    'asks on a host: argument 0, counted from 0, is a value of 4 bytes, not of 8'],
+    "failures are told ($num)");
+  like($all[0]->out, qr/^before: 2$/m, 'what was made before the failure is there');
+}
+{
+  my @all = begin('unknown', 2, 0);
+  ends_well(@all);
+  like($all[0]->out, qr/^mine_\d+ on a host: this process has no remote function of that name$/m,
+    'a function that one process does not know') unless $t->nodes;
+}
+{
+  my ($first) = begin('memory', 1, 0);
+  ends_well($first);
+  like($first->out, qr/the call needs \d+ MiB for its inputs and outputs/, 'a call that fits nowhere');
+}
+{
+  my ($first) = begin('unclosed', 1, 0);
+  ends_well($first);
+  like($first->err, qr/a client of remote functions was not closed/, 'who does not close is told');
+}
+for my $num (1, 2) {
+  my @all = begin('ending', $num, 0);
+  ends_well(@all);
+}
+
+# ---- What takes longer -------------------------------------------------------------------------
+
+for my $num (1, 2) {
+  my ($first, @others) = begin('nested', $num, $soak ? 16 : 12);
+  my ($waited) = $first->expect_out(qr/^fib_wait (\d+)$/m);
+  is($waited, $soak ? 987 : 144, 'functions that wait for statuses');
+  my ($fib) = $first->expect_out(qr/^fib (\d+)$/m);
+  is($fib, $soak ? 987 : 144, 'functions that call functions');
+  my ($threads) = $first->expect_out(qr/^threads (\d+)$/m);
+  # In the order in which they come, there would be one for each call that has calls of its own.
+  cmp_ok($threads, '<', 100, 'the newest calls run first while others wait for them')
+    if $num == 1 && !$soak && `nproc` <= 8;
+  ends_well($first, @others);
+}
+# 600 KiB live at a time, of 400 MiB; the pools have 16 MiB.
+ends_well(begin('freed', $_, $soak ? 20_000 : 2000, opts => [-s => '16M'])) for 1, 2;
+ends_well(begin('empties', $_, $soak ? 1_000_000 : 50_000)) for 1, 2;
+
+# ---- Who comes and goes ------------------------------------------------------------------------
+
+my $steps = $soak ? 300 : 40;
+{
+  my ($first) = begin('chains', 1, 4 * $steps); # those that join may start slowly
+  $first->expect_out(qr/^begun$/m);
+  my @late = map { $t->start($program, join => $first, name => "chains late $_") } 1, 2;
+  $_->expect_event('opened') for @late;
+  ends_well($first, @late);
+}
+{
+  my ($first, @others) = begin('chains', 3, 4 * $steps);    # the late one has to find the program
+  $first->expect_out(qr/^begun$/m);
+  $others[0]->signal('INT');
+  $others[0]->wait_exit(0);
+  my $late = $t->start($program, join => $first, name => 'chains late');
+  $late->expect_event('opened');
+  $others[1]->signal('INT');
+  $others[1]->wait_exit(0);
+  ends_well($first, $late);
+}
+{
+  my ($first, @others) = begin('chains', 2, $steps);
+  $first->expect_out(qr/^begun$/m);
+  $first->signal('INT');    # stays until its client is closed
+  ends_well($first, @others);
+  $first->expect_event('dismissed');
+}
+
+# ---- Several clients, and leaves that meet calls -----------------------------------------------
+
+ends_well(begin('elsewhere', 2, 5));
+{
+  my ($first) = begin('second', 1, 0);
+  $first->expect_out(qr/^begun$/m);
+  my $late = $t->start($program, join => $first, name => 'second late');
+  ends_well($first, $late);
+}
+# A function that runs opens clients while its process is asked to leave.
+{
+  my ($first, $leaver) = begin('opening', 2, 1000);
+  $leaver->expect_out(qr/^inside$/m);
+  $leaver->signal('INT');
+  $leaver->wait_exit(0);
+  ends_well($first);
+}
+# The leave waits for the function, and is refused then, as a thread began.
+if (!$t->nodes) {
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  my ($first, $leaver) = begin('refused', 2, 1000, stdin => $reader);
+  $leaver->expect_out(qr/^inside$/m);
+  $leaver->signal('INT');
+  $leaver->expect_event('closed');
+  syswrite $writer, "on\n";
+  ends_well($first, $leaver);
+}
+
+# One node among several in a process cannot be killed.
+if (!$t->nodes) {
+  my @survive = (opts => ['--survive', '--dead-after', 10]);
+  for my $kills (1, 2) {
+    my ($first, @others) = begin('chains', 4, $steps, @survive);
+    $first->expect_out(qr/^begun$/m);
+    $_->kill_now for @others[0 .. $kills - 1];
+    $_->wait_exit(signal => 'KILL') for @others[0 .. $kills - 1];
+    ends_well($first, @others[$kills .. $#others]);
+  }
+  my $first = $t->start($program, args => ['misfit', 2, 0], name => 'misfit',
+    opts => [@{$survive[1]}, -s => '32M']);
+  my $large = $t->start($program, join => $first, name => 'misfit large',
+    opts => [@{$survive[1]}, -s => '256M']);
+  $first->expect_out(qr/^begun$/m);
+  $large->expect_out(qr/^fired$/m);
+  $large->kill_now;
+  $large->wait_exit(signal => 'KILL');
+  ends_well($first);
+}
+
+# ---- What the compiler finds -------------------------------------------------------------------
+
+# A call with these arguments, compiled where all warnings are errors.
+sub compiles {
+  my ($arguments) = @_;
+  my $dir = $t->dir;
+  open my $file, '>', "$dir/call.c" or die;
+  print $file <<"END";
+#include "dmi_remote.h"
+DMI_REMOTE(f) { (void)call; }
+void DMI_main(int argc, char **argv) {
+  DMI_client_t *client;
+  DMI_data_t d = {{0, 0}};
+  int number = argc + !argv;
+  DMI_client_open(&client, NULL);
+  DMI_call(client, f$arguments);
+  DMI_call_on(client, number, f$arguments);
+  DMI_data_drop(client, d);
+}
+END
+  close $file or die;
+  my @command = ($t->build . '/bin/dmicc', qw(-Wall -Wextra -Werror -c), "$dir/call.c", -o => "$dir/call.o");
+  local $SIG{CHLD} = 'DEFAULT';
+  my $pid = fork // die;
+  if (!$pid) {
+    open STDERR, '>', "$dir/call.err";
+    exec @command or POSIX::_exit(127);
+  }
+  waitpid $pid, 0;
+  return $? == 0;
+}
+ok(compiles($_), "good: f$_") for '', ', DMI_IN(d)', ', DMI_OUT(&d, 4), DMI_INOUT(&d), DMI_VALUE(number), DMI_BYTES(&number, 4)';
+ok(!compiles($_), "wrong: f$_") for ', d', ', &d', ', number', ', 2.5', ', DMI_OUT(&number, 4)', ', DMI_INOUT(d)', ', DMI_IN(&d)';
+
+$t->done;
