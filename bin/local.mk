@@ -1,6 +1,6 @@
 # bin/local.mk - the launchers (Perl).  bin/NAME.in becomes bin/NAME; list NAME in `launchers`.
 
-launchers = bin/dmicc bin/dmirun bin/dmimw
+launchers = bin/dmicc bin/dmirun bin/dmimw bin/dmitimeline
 bin_SCRIPTS += $(launchers)
 CLEANFILES += $(launchers)
 
@@ -13,8 +13,8 @@ bin_dmi_witness_LDFLAGS = -static
 # dmimw's modules: in the build tree it takes them from the source, as they are.
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
-dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Frames.pm Key.pm Loop.pm Member.pm \
-	Munge.pm NodeFile.pm Output.pm Set.pm Way.pm)
+dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Events.pm Frames.pm Key.pm Loop.pm Member.pm \
+	Munge.pm NodeFile.pm Output.pm Picture.pm Set.pm Way.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 
