@@ -64,13 +64,13 @@ sub new {
 
 sub version { return $_[0]{version} }
 
-# Runs $num processes of `mpi_ops MODE`: the first on the first core given, the others on the second
+# Runs $num processes of `mpi_ops MODE` (MODE may be a list): the first on the first core given, the others on the second
 # one; no cores: on all.  Returns what they printed.
 sub run {
   my ($mpi, $mode, $num, @cores) = @_;
   my $online  = qx{getconf _NPROCESSORS_ONLN};
   my $sharing = @cores ? $cores[0] == $cores[1] || $num > 2 : $num > $online;
-  my @program = ($mpi->{path}, $mode);
+  my @program = ($mpi->{path}, ref $mode ? @$mode : $mode);
   my @command =
     ('timeout', $SECONDS, 'mpirun', @OPTIONS, '--mca', 'mpi_yield_when_idle', $sharing ? 1 : 0);
   if (@cores) {

@@ -11,7 +11,8 @@ test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
 bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
-	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_rescale_dmi \
+	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_remote_dmi \
+	test/bench/bench_rescale_dmi \
 	test/bench/bench_sync_dmi \
 	test/bench/bench_tree_dmi
 
@@ -24,14 +25,18 @@ MPICC = mpicc
 test/bench/mpi_ops: $(top_srcdir)/test/bench/mpi_ops.c $(top_srcdir)/test/bench/bench.h
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CC)$(MPICC) -std=gnu11 -O2 -Wall -Wextra -o $@ $<
+# The counterpart of examples/lu_dmi.c.
+test/bench/mpi_lu: $(top_srcdir)/test/bench/mpi_lu.c $(top_srcdir)/examples/blocks.h
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(MPICC) -std=gnu11 -O3 -Wall -Wextra -o $@ $< -lm
 
 BENCH_TARGETS += bench-calls
 bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
-	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_ops
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_ops test/bench/mpi_lu
 	$(PERL) $(top_srcdir)/test/bench/bench $(abs_builddir)
 
 .PHONY: bench-calls
-CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) test/bench/mpi_ops bench.json
+CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) test/bench/mpi_ops test/bench/mpi_lu bench.json
 
 # lib/net alone, beside raw TCP in the same run.
 EXTRA_PROGRAMS += test/bench/net_echo
@@ -43,6 +48,14 @@ bench-net: test/bench/net_echo
 
 .PHONY: bench-net
 CLEANFILES += test/bench/net_echo
+
+# Remote functions; LU beside the same program written for MPI.
+BENCH_TARGETS += bench-remote
+bench-remote: all test/bench/bench_remote_dmi
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_lu
+	$(PERL) $(top_srcdir)/test/bench/remote $(abs_builddir)
+
+.PHONY: bench-remote
 
 # dmifarm beside xargs, GNU parallel and the plain program.
 BENCH_TARGETS += bench-farm
