@@ -25,11 +25,10 @@ static void *body(void *arg) {
   pthread_mutex_lock(&alarm->lock);
   while (!alarm->over) {
     const farm_ms_t due = alarm->due;
-    const struct timespec at = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
     if (due == FARM_NEVER) {
       pthread_cond_wait(&alarm->changed, &alarm->lock);
     } else if (farm_now() < due) {
-      pthread_cond_timedwait(&alarm->changed, &alarm->lock, &at);
+      farm_clock_wait(&alarm->changed, &alarm->lock, due);
     } else {
       alarm->due = FARM_NEVER;
       pthread_mutex_unlock(&alarm->lock);
@@ -43,14 +42,10 @@ static void *body(void *arg) {
 
 struct farm_alarm *farm_alarm_new(void (*ring)(void)) {
   struct farm_alarm *alarm = farm_alloc(sizeof(*alarm));
-  pthread_condattr_t attr;
   alarm->ring = ring;
   alarm->due = FARM_NEVER;
   pthread_mutex_init(&alarm->lock, NULL);
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&alarm->changed, &attr);
-  pthread_condattr_destroy(&attr);
+  farm_clock_condition(&alarm->changed);
   if ((errno = pthread_create(&alarm->thread, NULL, body, alarm)) == 0) return alarm;
   free(alarm);
   return NULL;

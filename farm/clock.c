@@ -15,6 +15,19 @@ farm_ms_t farm_now(void) {
   return read_clock(CLOCK_MONOTONIC);
 }
 
+void farm_clock_condition(pthread_cond_t *condition) {
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &attr);
+  pthread_condattr_destroy(&attr);
+}
+
+void farm_clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, farm_ms_t due) {
+  const struct timespec at = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
+  pthread_cond_timedwait(condition, lock, &at);
+}
+
 farm_ms_t farm_uptime(void) {
   return read_clock(CLOCK_BOOTTIME);
 }

@@ -60,9 +60,23 @@ static int64_t run_worker(int64_t addr) {
   return 0;
 }
 
+/* The first process is lost, and the job's directory is there. */
+static int32_t end_without_master(int argc, char **argv, int32_t lost_id) {
+  (void)argc;
+  (void)argv;
+  (void)lost_id;
+  fputs(
+      "dmifarm: the process that ran `dmifarm run` is lost: the workers end; `dmifarm run JOB`, "
+      "started again, goes on with what is not done\n",
+      stderr);
+  return DMI_FALSE;
+}
+
 static int start_program(int argc, char **argv) {
-  const struct dmi_program program = {
-      .main = run_master, .thread = run_worker, .mark = DMI_PROGRAM_MARK};
+  const struct dmi_program program = {.main = run_master,
+                                      .thread = run_worker,
+                                      .recover = end_without_master,
+                                      .mark = DMI_PROGRAM_MARK};
   return dmi_start(argc, argv, &program);
 }
 

@@ -100,11 +100,12 @@ void farm_master_count(const struct farm_master *master, uint32_t *workers, uint
 
 static bool all_done(struct farm_master *master) {
   const struct farm_counts counts = farm_plan_counts(master->plan);
+  const bool last = counts.finished + counts.failed == counts.tasks;
   const char *why;
   const bool idle = farm_store_idle(master->store, &why);
   if (why) farm_master_fail(master, farm_strdup(why));
-  return master->fatal || master->stopped ||
-         (counts.finished + counts.failed == counts.tasks && idle);
+  if (last) farm_store_hurry(master->store);
+  return master->fatal || master->stopped || (last && idle);
 }
 
 static void run(struct farm_master *master) {

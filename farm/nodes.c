@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-char *farm_nodes_start(const struct farm_options *options) {
+static char *start_dmimw(const struct farm_options *options) {
   char *dmimw = farm_beside("dmimw"), *dmifarm = farm_beside("dmifarm");
   char *contact = farm_contact(options), *join = farm_format("@%s", contact);
   char *argv[] = {dmimw,        (char *)"-f", (char *)options->nodefile,
@@ -38,4 +38,11 @@ char *farm_nodes_start(const struct farm_options *options) {
   free(contact);
   free(join);
   return why;
+}
+
+char *farm_nodes_start(const struct farm_options *options) {
+  /* dmimw would say so, too, but nobody would come, and the job would wait. */
+  if (access(options->nodefile, R_OK) != 0)
+    return farm_format("-f %s: %s", options->nodefile, strerror(errno));
+  return start_dmimw(options);
 }

@@ -14,6 +14,8 @@ struct farm_store;
 struct farm_store *farm_store_new(struct farm_job *job, void (*stored)(void));
 /* Takes over what `end` owns. */
 void farm_store_add(struct farm_store *store, const struct farm_job_end *end);
+/* No more will be added, or little: from now on all is stored at once. */
+void farm_store_hurry(struct farm_store *store);
 /* True: all that was added is on the disk, or *why says what has failed (then nothing is stored any
  * more); it stays the store's. */
 bool farm_store_idle(struct farm_store *store, const char **why);

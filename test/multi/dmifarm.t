@@ -129,6 +129,24 @@ my $farm = DMIFarm->new($t);
   $farm->nothing_left('workers');
 }
 
+# Workers that dmimw starts, by a node file; nobody else runs tasks.
+{
+  my $job = $farm->job();
+  local $ENV{HOME} = $t->dir . '/home';    # where dmimw notes what it runs
+  mkdir $ENV{HOME} or die;
+  $farm->make_waiting($job, $_) for qw(a b);
+  write_file("$job/nodes", "localhost -l 0\n" x 2);
+  my $master = $farm->run($job, opts => [-n => 0, -f => "$job/nodes"]);
+  is($farm->meet($job, $_), 'a', "$_ runs") for qw(a b);
+  $farm->let_go($job, $_, $_) for qw(a b);
+  $master->wait_exit(0);
+  is(content("$job/$_.a/result"), "$_\n", "the result of $_") for qw(a b);
+  $farm->nothing_left('a node file');
+  my $without = $farm->run($farm->job(one => "true\n"), opts => [-n => 0, -f => "$job/none"]);
+  $without->wait_exit(1);
+  $without->expect_err(qr{^dmifarm: -f \S+/none: No such file or directory$}m);
+}
+
 # A worker that does not get on: a second version begins, wins, and the first is stopped.
 {
   my $job = $farm->job(quick => "true\n", slow => "[ \$DMIFARM_VERSION = a ] && exec sleep 100000; echo b\n");
@@ -165,6 +183,20 @@ my $farm = DMIFarm->new($t);
   is_deeply([$farm->versions($job)], [qw(a.a b.a c.a d.a e.a last.c)], 'each result is there once');
   is(content("$job/last.c/result"), "at last\n", 'the result of the last one');
   ok(-e "$job/done", 'the job is done');
+}
+
+# Its workers end, and say what to do.
+{
+  my $job = $farm->job();
+  $farm->make_waiting($job, 'one');
+  my $master = $farm->run($job, name => 'lost master', opts => [-n => 0]);
+  my $worker = $farm->worker($master, 'without a master');
+  $farm->meet($job, 'one');
+  $master->kill_now;
+  $master->wait_exit(signal => 'KILL');
+  $worker->wait_exit(1);
+  $worker->expect_err(qr/^dmifarm: the process that ran `dmifarm run` is lost: .*`dmifarm run JOB`, started again, goes on/m);
+  $farm->nothing_left('a worker without a master');
 }
 
 # Ctrl+C stops the job; it goes on later.
