@@ -25,14 +25,8 @@ sub joiner {
 sub file_says {
   my ($process, $what) = @_;
   my $line = hostname() . ' ' . $process->port . "\n";
-  # Nothing tells when a file changes: this looks often, and seldom more than once.
-  $t->wait_until(sub {
-    return 1 if content() eq $line;
-    select undef, undef, undef, 0.01;
-    $t->_wake;
-    return 0;
-  }, $what);
-  pass($what);
+  # Nothing tells when a file changes.
+  $t->wait_looking(sub { return content() eq $line }, $what);
 }
 
 {

@@ -28,5 +28,6 @@ my $program = $t->compile('test/multi/lost_dmi.c');
   $first->expect_out(qr/^$_: .*thread.*$/m) for qw(wake detach join);
   $first->expect_out(qr/^over$/m);
   $first->wait_exit(0);
+  $second->wait_exit(signal => 'KILL');
 }
 $t->done;

@@ -27,6 +27,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +35,8 @@
 
 #include "base/error.h"
 #include "../lib/memory_net.h"
-#include "elastic/farm.h"
-#include "elastic/scale.h"
+#include "elastic/elastic.h"
+#include "remote/remote.h"
 #include "node/runtime.h"
 
 #define WORDS 64 /* fields of a command */
@@ -81,6 +82,22 @@ static void copy_file(const char *from, const char *to) {
   close(out);
 }
 
+/* What a program may define, and where struct dmi_program has it. */
+static const struct {
+  const char *name;
+  size_t at;
+} functions[] = {
+    {"DMI_main", offsetof(struct dmi_program, main)},
+    {"DMI_thread", offsetof(struct dmi_program, thread)},
+    {"DMI_function", offsetof(struct dmi_program, function)},
+    {"DMI_init", offsetof(struct dmi_program, init)},
+    {"DMI_recover", offsetof(struct dmi_program, recover)},
+    {"DMI_farm_task", offsetof(struct dmi_program, farm_task)},
+    {"DMI_scaleunit", offsetof(struct dmi_program, scaleunit)},
+    {"DMI_start_scale", offsetof(struct dmi_program, start_scale)},
+    {"DMI_judge_rescale", offsetof(struct dmi_program, judge_rescale)},
+};
+
 /* A copy has a file of its own, or it would be the module that is loaded already.  It stays loaded:
  * sanitizers name its functions at the end. */
 static void load(struct node *node, const char *module, const char *out) {
@@ -94,26 +111,12 @@ static void load(struct node *node, const char *module, const char *out) {
     _exit(3);
   }
   unlink(name);
-  symbol = dlsym(loaded, "DMI_main");
-  memcpy(&node->program.main, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_thread");
-  memcpy(&node->program.thread, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_function");
-  memcpy(&node->program.function, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_init");
-  memcpy(&node->program.init, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_recover");
-  memcpy(&node->program.recover, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_farm_task");
-  memcpy(&node->program.farm_task, &symbol, sizeof symbol);
-  dmi_farm_use(&node->program);
-  symbol = dlsym(loaded, "DMI_scaleunit");
-  memcpy(&node->program.scaleunit, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_start_scale");
-  memcpy(&node->program.start_scale, &symbol, sizeof symbol);
-  symbol = dlsym(loaded, "DMI_judge_rescale");
-  memcpy(&node->program.judge_rescale, &symbol, sizeof symbol);
-  dmi_scale_use(&node->program);
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    symbol = dlsym(loaded, functions[i].name); /* NULL: the program has none */
+    memcpy((char *)&node->program + functions[i].at, &symbol, sizeof symbol);
+  }
+  dmi_elastic_use(&node->program);
+  dmi_remote_use(&node->program);
   *(FILE **)dlsym(loaded, "nodes_out") = node->out;
 }
 

@@ -299,6 +299,19 @@ sub wait_until {
 
 my $pidfd_open = 434;    # the number of that system call, the same on all processors
 
+# The same for what nothing tells of: this looks often, and seldom more than once.
+sub wait_looking {
+  my ($self, $condition, $what) = @_;
+  $self->wait_until(sub {
+    return 1 if $condition->();
+    select undef, undef, undef, 0.01;
+    $self->_wake;
+    return 0;
+  }, $what);
+  pass($what);
+  return;
+}
+
 # A descriptor that becomes readable when the process ends; undef: the kernel has none.
 sub pidfd {
   my ($pid) = @_;
