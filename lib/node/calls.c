@@ -238,38 +238,14 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
 
 /* ---- The callers ---------------------------------------------------------------------------- */
 
-/* After the end of the process a call fails: the daemon, which took them, has ended. */
-static void post(struct dmi_process *process, struct call *call) {
-  call->post.run = begin;
-  dmi_post(process, &call->post);
-  if (atomic_load(&process->calls_ended)) dmi_calls_end(process);
+static void fail(struct dmi_post *post) {
+  complete((struct call *)(void *)post, DMI_EINACTIVE);
 }
 
-void dmi_calls_end(struct dmi_process *process) {
-  struct dmi_post *list, **at;
-  atomic_store(&process->calls_ended, true);
-  dmi_mutex_lock(&process->post_lock);
-  list = process->posts;
-  process->posts = NULL;
-  process->posts_end = &process->posts;
-  at = &list;
-  while (*at) { /* leaves those of others */
-    struct dmi_post *next = *at;
-    if (next->run == begin) {
-      at = &next->next;
-      continue;
-    }
-    *at = next->next;
-    next->next = NULL;
-    *process->posts_end = next;
-    process->posts_end = &next->next;
-  }
-  dmi_mutex_unlock(&process->post_lock);
-  while (list) {
-    struct call *call = (struct call *)(void *)list;
-    list = list->next;
-    complete(call, DMI_EINACTIVE);
-  }
+static void post(struct dmi_process *process, struct call *call) {
+  call->post.run = begin;
+  call->post.drop = fail;
+  dmi_post(process, &call->post);
 }
 
 /* Posts the call, or a copy of it when it is asynchronous. */

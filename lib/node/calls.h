@@ -2,16 +2,13 @@
  * calls.h - calls of user threads that the daemon thread carries out.
  *
  * Synchronous ones wait here; the others complete a status.  All return DMI_TRUE or DMI_FALSE.
+ * When the daemon has ended they fail with DMI_EINACTIVE.
  */
 #ifndef DMI_NODE_CALLS_H
 #define DMI_NODE_CALLS_H
 
 #include "dmi_api.h"
 #include "node/process.h"
-
-/* At the end of the process, when the daemon has ended: calls that it has not taken fail, and all
- * that follow.  Any thread. */
-void dmi_calls_end(struct dmi_process *process);
 
 int32_t dmi_call_poll(struct dmi_process *process, DMI_node_t *node);
 int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *flag);

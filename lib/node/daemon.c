@@ -22,15 +22,39 @@
 #include "node/runtime.h"
 #include "node/stall.h"
 
+static void drop(struct dmi_post *post) {
+  if (post->drop) post->drop(post);
+}
+
 void dmi_post(struct dmi_process *process, struct dmi_post *post) {
   post->next = NULL;
   dmi_mutex_lock(&process->post_lock);
+  if (process->posts_ended) {
+    dmi_mutex_unlock(&process->post_lock);
+    drop(post);
+    return;
+  }
   *process->posts_end = post;
   process->posts_end = &post->next;
   /* With the lock held: this may be the last post of a thread, after which the process ends and
    * frees the network.  While we hold the lock the daemon cannot take the post. */
   dmi_net_post(process->access.net);
   dmi_mutex_unlock(&process->post_lock);
+}
+
+void dmi_posts_end(struct dmi_process *process) {
+  struct dmi_post *list;
+  dmi_mutex_lock(&process->post_lock);
+  process->posts_ended = true;
+  list = process->posts;
+  process->posts = NULL;
+  process->posts_end = &process->posts;
+  dmi_mutex_unlock(&process->post_lock);
+  while (list) {
+    struct dmi_post *post = list;
+    list = list->next;
+    drop(post);
+  }
 }
 
 static void on_posted(void *arg) {
@@ -152,6 +176,10 @@ struct signal {
   int number;
 };
 
+static void forget_signal(struct dmi_post *post) {
+  free(post);
+}
+
 static void signalled(struct dmi_process *process, struct dmi_post *post) {
   struct signal *sent = (struct signal *)(void *)post;
   on_signal(process, sent->number);
@@ -161,6 +189,7 @@ static void signalled(struct dmi_process *process, struct dmi_post *post) {
 void dmi_runtime_signal(struct dmi_process *process, int number) {
   struct signal *sent = dmi_xalloc(1, sizeof(*sent));
   sent->post.run = signalled;
+  sent->post.drop = forget_signal;
   sent->number = number;
   dmi_post(process, &sent->post);
 }

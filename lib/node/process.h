@@ -35,6 +35,7 @@ struct dmi_process;
 struct dmi_post {
   struct dmi_post *next;
   void (*run)(struct dmi_process *process, struct dmi_post *post);
+  void (*drop)(struct dmi_post *post); /* in place of run: the daemon has ended; NULL: nothing */
 };
 
 /* The members that have not left, sorted; behind them those that have left, sorted. */
@@ -80,7 +81,7 @@ struct dmi_process {
 
   struct dmi_mutex post_lock; /* guards posts */
   struct dmi_post *posts, **posts_end;
-  atomic_bool calls_ended; /* nobody takes posts any more: calls.c */
+  bool posts_ended; /* nobody takes them any more */
 
   /* ---- used by the daemon thread only ---- */
   struct dmi_node_env node_env;
@@ -112,8 +113,10 @@ struct dmi_process {
   struct dmi_announce announce;
 };
 
-/* Queues the work for the daemon thread. */
+/* Queues the work for the daemon thread, or drops it when that has ended. */
 void dmi_post(struct dmi_process *process, struct dmi_post *post);
+/* The daemon has ended: drops what is queued, and what comes. */
+void dmi_posts_end(struct dmi_process *process);
 
 /* ---- Whose thread is this? ---- */
 

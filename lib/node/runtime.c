@@ -118,8 +118,8 @@ static void contact_end(struct dmi_process *process) {
 
 /* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
+  dmi_posts_end(process);
   dmi_pulser_end(process);
-  dmi_calls_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
   /* Ends its threads, which may have waited for such a call. */
   if (process->remote) process->program.remote->free(process->remote);

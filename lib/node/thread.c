@@ -126,6 +126,10 @@ static void main_ended(struct dmi_process *process, struct dmi_post *post) {
   dmi_runtime_idle(process);
 }
 
+static void forget_main(struct dmi_post *post) {
+  free(post);
+}
+
 void dmi_threads_main_begins(struct dmi_process *process) {
   process->threads->main_runs = true;
 }
@@ -133,6 +137,7 @@ void dmi_threads_main_begins(struct dmi_process *process) {
 void dmi_threads_main_ends(struct dmi_process *process, bool good) {
   struct main_post *post = dmi_xalloc(1, sizeof(*post));
   post->post.run = main_ended;
+  post->post.drop = forget_main;
   post->good = good;
   dmi_post(process, &post->post);
 }
