@@ -110,7 +110,8 @@ static enum dmi_birth_look look_at(const struct dmi_birth *birth, int fd, int er
   if (fd < 0 && error == ESRCH) return DMI_BIRTH_GONE;
   if (has_ended(fd)) return DMI_BIRTH_GONE; /* that one, or one that has got its pid since */
   snprintf(path, sizeof path, "/proc/%u/stat", birth->pid);
-  if (!read_start(path, birth->pid, &start)) return DMI_BIRTH_ELSEWHERE;
+  if (!read_start(path, birth->pid, &start)) /* it may have ended since */
+    return has_ended(fd) ? DMI_BIRTH_GONE : DMI_BIRTH_ELSEWHERE;
   if (start != birth->start) return DMI_BIRTH_GONE;
   return has_ended(fd) ? DMI_BIRTH_GONE : DMI_BIRTH_LIVES;
 }
