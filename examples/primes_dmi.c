@@ -97,11 +97,18 @@ static atomic_flag works = ATOMIC_FLAG_INIT;
 int64_t DMI_thread(int64_t pieces) {
   job_t job = {.pieces = pieces};
   int64_t piece, sum;
+  int32_t own, said = 0;
   if (atomic_flag_test_and_set(&works)) return 0;
+  CHECK(DMI_rank(&own));
   CHECK(DMI_root_get("next", &job.next));
   CHECK(DMI_root_get("results", &job.results));
-  while (find_piece(&job, &piece, &sum) && piece >= 0 && compute(&job, piece))
-    continue;
+  while (find_piece(&job, &piece, &sum) && piece >= 0) {
+    if (!said++) {
+      printf("process %d computes\n", own);
+      fflush(stdout);
+    }
+    if (!compute(&job, piece)) break;
+  }
   atomic_flag_clear(&works);
   return 0;
 }
