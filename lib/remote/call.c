@@ -108,12 +108,21 @@ static bool make_args(DMI_remote_t *call) {
   return true;
 }
 
-static void free_args(DMI_remote_t *call) {
+/* Of arguments, with `small` of those only whose bytes may go with a HAVE. */
+static void free_bytes(DMI_remote_t *call, bool small) {
   for (uint32_t i = 0; i < call->num; i++) {
-    if (call->args[i].own) free(call->args[i].bytes);
+    struct dmi_remote_arg *arg = &call->args[i];
+    if (!arg->own || (arg->carried && !small)) continue;
+    free(arg->bytes);
+    arg->own = false;
   }
+}
+
+void dmi_remote_run_end(DMI_remote_t *call) {
+  free_bytes(call, true);
   free(call->args);
   free(call->values);
+  free(call->carry);
 }
 
 /* ---- What the function asks ----------------------------------------------------------------- */
@@ -203,6 +212,19 @@ static bool write_outputs(DMI_remote_t *call, struct dmi_remote_result *made) {
   return false;
 }
 
+/* Which outputs may go with a HAVE: those that are small, of a call that is done. */
+static void carry_outputs(DMI_remote_t *call) {
+  const uint32_t outputs = call->run->call->output_num;
+  if (outputs) call->carry = dmi_xalloc(outputs, sizeof(*call->carry));
+  for (uint32_t i = 0; i < call->num; i++) {
+    struct dmi_remote_arg *arg = &call->args[i];
+    if (arg->kind != DMI_REMOTE_OUT && arg->kind != DMI_REMOTE_INOUT) continue;
+    arg->carried = arg->size <= DMI_REMOTE_CARRY_MOST;
+    if (arg->carried) call->carry[arg->output] = arg->bytes;
+  }
+  call->run->carry = call->carry;
+}
+
 static struct dmi_remote_why *why(const DMI_remote_t *call, const char *name) {
   const char *sentence = call->sentence;
   char own[160];
@@ -238,9 +260,9 @@ struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_resu
     place_values(call);
     if (make_args(call)) run_function(call, function);
     dmi_remote_close_left(call->remote, call);
-    if (call->error == DMI_OK) (void)write_outputs(call, made);
+    if (call->error == DMI_OK && write_outputs(call, made)) carry_outputs(call);
   }
   if (call->error != DMI_OK) result = why(call, dmi_remote_name_text(of, shown));
-  free_args(call);
+  free_bytes(call, false);
   return result;
 }

@@ -11,6 +11,7 @@
 struct dmi_remote_arg {
   uint8_t kind; /* enum dmi_remote_kind */
   bool own;     /* `bytes` is freed after the call */
+  bool carried; /* `bytes` may go with a HAVE */
   uint32_t input, output;
   int64_t size;
   void *bytes;
@@ -24,7 +25,8 @@ struct DMI_remote_t {
   uint32_t worker;                /* its place among the calls that run, for events */
   uint32_t num;                   /* arguments */
   struct dmi_remote_arg *args;
-  void *values; /* bytes of arguments by value */
+  void *values;       /* bytes of arguments by value */
+  const void **carry; /* of outputs: see struct dmi_remote_run */
   jmp_buf end;
   bool failed; /* by itself */
   int32_t error;
@@ -33,7 +35,12 @@ struct DMI_remote_t {
   char sentence[DMI_SENTENCE_SIZE];
 };
 
-/* Runs it; made[i] is output i.  NULL: it is done, else why it has failed. */
+/* Bytes of an output that go with a HAVE at most: reading them would cost a message each way. */
+#define DMI_REMOTE_CARRY_MOST 4096
+
+/* Runs it; made[i] is output i.  NULL: it is done, else why it has failed.  Afterwards
+ * dmi_remote_run_end, when it is known who gets the outputs. */
 struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_result *made);
+void dmi_remote_run_end(DMI_remote_t *call);
 
 #endif

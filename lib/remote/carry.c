@@ -14,13 +14,14 @@
 
 static void send_have(struct dmi_remote *remote, dmi_uid_t to, dmi_remote_client_t client,
                       uint64_t number, uint32_t gen, uint64_t seq,
-                      const struct dmi_remote_result *result) {
+                      const struct dmi_remote_result *result, const void *bytes) {
   struct dmi_pack *body = dmi_remote_line(remote, to, DMI_RMT_HAVE);
   dmi_remote_pack_client(body, client);
   dmi_pack_u64(body, number);
   dmi_pack_u32(body, gen);
   dmi_pack_u64(body, seq);
   dmi_remote_pack_result(body, result);
+  dmi_pack_bytes(body, bytes, bytes ? result->size : 0);
 }
 
 static void send_done(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
@@ -73,8 +74,9 @@ struct at_once {
 static void fetch(struct dmi_remote *remote, struct dmi_remote_fetch *fetch,
                   struct at_once *at_once) {
   struct dmi_remote_reading *reading;
-  if (fetch->here || !fetch->size) {
-    fetch->buffer = NULL;
+  if (fetch->carried || fetch->here || !fetch->size) {
+    fetch->buffer = fetch->carried;
+    fetch->carried = NULL;
     DMI_XALLOC_GROW(at_once->fetches, at_once->num, at_once->room);
     at_once->fetches[at_once->num++] = fetch;
     return;
@@ -106,7 +108,8 @@ static void act(struct dmi_remote *remote, const struct dmi_remote_pool_action *
   char client[DMI_REMOTE_CLIENT_TEXT];
   switch (act->type) {
     case DMI_REMOTE_SEND_HAVE:
-      send_have(remote, act->to, act->client, act->number, act->gen, act->seq, &act->result);
+      send_have(remote, act->to, act->client, act->number, act->gen, act->seq, &act->result,
+                act->bytes);
       break;
     case DMI_REMOTE_SEND_DONE:
       send_done(remote, act);
@@ -191,7 +194,7 @@ static void act_book(struct dmi_remote *remote, struct dmi_remote_user *user,
       send_want(remote, user, act);
       break;
     case DMI_REMOTE_TELL_HAVE:
-      send_have(remote, act->to, user->id, act->number, act->gen, act->seq, &act->result);
+      send_have(remote, act->to, user->id, act->number, act->gen, act->seq, &act->result, NULL);
       break;
     case DMI_REMOTE_SEND_DROP:
       send_drop(remote, user, act);

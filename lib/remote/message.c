@@ -182,11 +182,15 @@ bool dmi_remote_on_have(struct dmi_remote *remote, dmi_uid_t from, struct dmi_un
   uint64_t number = dmi_unpack_u64(body);
   uint32_t gen = dmi_unpack_u32(body);
   uint64_t seq = dmi_unpack_u64(body);
+  const uint8_t *bytes;
+  size_t size;
   bool good;
   (void)from;
   if (!unpack_result(body, &result)) return false;
-  good = remote->pool && result.state != DMI_REMOTE_PENDING &&
-         dmi_remote_pool_have(remote->pool, client, number, gen, seq, &result);
+  bytes = dmi_unpack_bytes(body, &size);
+  good = !body->bad && remote->pool && result.state != DMI_REMOTE_PENDING &&
+         (!size || (result.state == DMI_REMOTE_DONE && size == result.size)) &&
+         dmi_remote_pool_have(remote->pool, client, number, gen, seq, &result, size ? bytes : NULL);
   dmi_remote_why_release(result.why);
   if (good) dmi_remote_carry(remote);
   return good;

@@ -33,7 +33,9 @@ static void free_task(struct dmi_remote_task *task) {
   free(task);
 }
 
-static void free_value(struct dmi_remote_value *value) {
+static void free_value(struct dmi_remote_pool *pool, struct dmi_remote_value *value) {
+  pool->carried -= value->carried;
+  free(value->fetch.carried);
   dmi_remote_value_unread(value);
   dmi_remote_why_release(value->at.why);
   dmi_remote_why_release(value->page.why);
@@ -49,7 +51,7 @@ static void empty_trash(struct dmi_remote_pool *pool) {
   while (pool->old_values) {
     struct dmi_remote_value *value = pool->old_values;
     pool->old_values = value->next_trash;
-    free_value(value);
+    free_value(pool, value);
   }
 }
 
@@ -172,5 +174,6 @@ struct dmi_remote_pool_counts dmi_remote_pool_counts(const struct dmi_remote_poo
                                          .values = pool->values.num,
                                          .made = pool->made,
                                          .used = pool->used,
+                                         .carried = pool->carried,
                                          .fired = pool->fired};
 }

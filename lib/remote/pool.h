@@ -31,16 +31,20 @@ struct dmi_remote_fetch {
   uint64_t number;
   int64_t addr;
   uint64_t size;
-  bool here;    /* it was made in this process */
-  void *buffer; /* the owner's */
+  bool here;     /* it was made in this process */
+  void *buffer;  /* the owner's */
+  void *carried; /* of malloc, with FETCH: its bytes, which a HAVE has brought; the owner takes them
+                    (and sets this to NULL) instead of reading */
 };
 
 /* A call that runs.  It lives from RUN until dmi_remote_pool_done or _failed; nobody changes it. */
 struct dmi_remote_run {
   const struct dmi_remote_call *call;
   const struct dmi_remote_fetch *const *inputs; /* one for each input */
-  void *owner;                                  /* the owner's, as its worker */
-  struct dmi_remote_task *task;                 /* the pool's */
+  /* Set by the owner before dmi_remote_pool_done, valid until all actions of that are taken out:
+   * bytes of output i that may go with a HAVE; NULL: not these; or none, as at first. */
+  const void *const *carry;
+  struct dmi_remote_task *task; /* the pool's */
 };
 
 enum dmi_remote_pool_do {
@@ -74,6 +78,7 @@ struct dmi_remote_pool_action {
   uint64_t number;                    /* SEND_HAVE, SEND_RETURN (INPUT_LOST), FREE: of the value */
   uint64_t seq;                       /* SEND_HAVE */
   uint32_t gen;                       /* SEND_HAVE */
+  const void *bytes;                  /* SEND_HAVE: the value's, to go with it; NULL: not */
   bool retire;                        /* FREE */
   enum dmi_remote_return reason;      /* SEND_RETURN */
   struct dmi_remote_result result;    /* SEND_HAVE, SEND_RETURN, FREE; its `why` is the pool's */
@@ -109,9 +114,11 @@ void dmi_remote_pool_close(struct dmi_remote_pool *pool, dmi_remote_client_t cli
 
 /* ---- Messages from producers, or from the client instead of one that has gone ---- */
 
-/* HAVE: DONE or FAILED.  `result->why` is copied with a new reference (of this machine). */
+/* HAVE: DONE or FAILED.  `result->why` is copied with a new reference (of this machine).  `bytes`:
+ * those of the value, or NULL.  They are copied, if not too much is kept of that kind. */
 bool dmi_remote_pool_have(struct dmi_remote_pool *pool, dmi_remote_client_t client, uint64_t number,
-                          uint32_t gen, uint64_t seq, const struct dmi_remote_result *result);
+                          uint32_t gen, uint64_t seq, const struct dmi_remote_result *result,
+                          const void *bytes);
 
 /* ---- Its own process ---- */
 
@@ -159,6 +166,7 @@ struct dmi_remote_pool_counts {
   uint64_t values;  /* of which the pool knows */
   uint64_t made;    /* of these, made here and not dropped */
   uint64_t used;    /* bytes held for calls; at most the limit, but for calls that went on */
+  uint64_t carried; /* bytes that came with HAVEs and are not asked for yet */
   uint64_t fired;   /* calls fired since the beginning */
 };
 struct dmi_remote_pool_counts dmi_remote_pool_counts(const struct dmi_remote_pool *pool);

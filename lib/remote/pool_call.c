@@ -214,7 +214,9 @@ static void make(struct dmi_remote_pool *pool, struct dmi_remote_task *task, uin
   struct dmi_remote_value *value = task->outputs[i];
   if (!value) return;
   value->maker = NULL;
-  dmi_remote_value_make(pool, value, task->call.gen, made);
+  dmi_remote_value_make(
+      pool, value, task->call.gen, made,
+      task->run.carry && made->state == DMI_REMOTE_DONE ? task->run.carry[i] : NULL);
   task->call.outputs[i].at = *made;
   if (made->why) dmi_remote_why_hold(made->why);
 }

@@ -80,6 +80,7 @@ struct dmi_remote_value {
   uint32_t held;                 /* uses by calls that have memory */
   uint32_t active;               /* of these, not BLOCKED */
   uint32_t mark;                 /* see pool->mark */
+  uint64_t carried;              /* bytes in fetch.carried; in pool->carried */
   struct dmi_remote_task *maker; /* the call here that makes it; NULL: none */
   struct dmi_remote_use *uses;   /* by calls here */
   struct dmi_remote_reader *readers; /* to be told when it is made */
@@ -109,6 +110,7 @@ struct dmi_remote_pool {
   struct dmi_remote_task *complete, *ready, *failing;
   struct dmi_remote_value *idle; /* oldest first */
   uint64_t used, calls, made, fired, took;
+  uint64_t carried;                       /* bytes that HAVEs have brought, before FETCH */
   uint32_t running;                       /* RUNNING and BLOCKED */
   uint32_t active;                        /* RUNNING */
   uint32_t admitted;                      /* FETCHING and READY */
@@ -141,9 +143,10 @@ void dmi_remote_value_learn(struct dmi_remote_pool *pool, struct dmi_remote_valu
                             uint32_t gen, const struct dmi_remote_result *result);
 /* What calls knew of it is not true any more; none needs it. */
 void dmi_remote_value_forget(struct dmi_remote_pool *pool, struct dmi_remote_value *value);
-/* A call here has made it, or has failed: tells others, and the calls here. */
+/* A call here has made it, or has failed: tells others (with `bytes`, if they are not NULL), and
+ * the calls here. */
 void dmi_remote_value_make(struct dmi_remote_pool *pool, struct dmi_remote_value *value,
-                           uint32_t gen, const struct dmi_remote_result *result);
+                           uint32_t gen, const struct dmi_remote_result *result, const void *bytes);
 /* Ends the record if nothing needs it any more. */
 void dmi_remote_value_settle(struct dmi_remote_pool *pool, struct dmi_remote_value *value);
 /* Forgets who is to be told. */

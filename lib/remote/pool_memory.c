@@ -63,6 +63,8 @@ static void fetch(struct dmi_remote_pool *pool, struct dmi_remote_value *value) 
   value->fetch.addr = value->at.addr;
   value->fetch.size = value->at.size;
   value->fetch.here = value->made && value->page.addr == value->at.addr;
+  pool->carried -= value->carried; /* from now on it counts as bytes that are held */
+  value->carried = 0;
   value->bytes = DMI_REMOTE_READING;
   dmi_remote_value_count(pool, value);
   dmi_remote_pool_act(pool, DMI_REMOTE_FETCH)->fetch = &value->fetch;

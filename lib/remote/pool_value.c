@@ -8,6 +8,8 @@
 #include "base/xalloc.h"
 #include "remote/pool_int.h"
 
+#define CARRIED 16 /* of this many bytes of the limit one may be kept that came with HAVEs */
+
 /* ---- Records -------------------------------------------------------------------------------- */
 
 struct dmi_remote_value *dmi_remote_value_get(struct dmi_remote_pool *pool,
@@ -126,8 +128,23 @@ static bool is_old(const struct dmi_remote_pool *pool, const struct dmi_remote_v
 
 /* ---- HAVE, WANT, DROP ----------------------------------------------------------------------- */
 
+/* Keeps bytes that came with a HAVE, for calls that need them: so that these need not be read. They
+ * count only when a call has memory, so they are few. */
+static void keep_bytes(struct dmi_remote_pool *pool, struct dmi_remote_value *value,
+                       const void *bytes, uint64_t size) {
+  if (value->at.state != DMI_REMOTE_DONE || value->at.size != size) return;
+  if (!value->uses && !value->early) return;
+  if (value->bytes != DMI_REMOTE_NONE || value->fetch.carried) return;
+  if (size > pool->config.limit / CARRIED - pool->carried) return;
+  value->fetch.carried = dmi_xalloc(1, size);
+  memcpy(value->fetch.carried, bytes, size);
+  value->carried = size;
+  pool->carried += size;
+}
+
 bool dmi_remote_pool_have(struct dmi_remote_pool *pool, dmi_remote_client_t id, uint64_t number,
-                          uint32_t gen, uint64_t seq, const struct dmi_remote_result *result) {
+                          uint32_t gen, uint64_t seq, const struct dmi_remote_result *result,
+                          const void *bytes) {
   struct dmi_remote_pool_client *client;
   struct dmi_remote_value *value;
   bool early;
@@ -142,13 +159,14 @@ bool dmi_remote_pool_have(struct dmi_remote_pool *pool, dmi_remote_client_t id, 
                   : dmi_remote_table_find(&pool->values, id, number);
     if (early && value->early < seq) value->early = seq;
     if (value && !is_old(pool, value, gen)) dmi_remote_value_learn(pool, value, gen, result);
+    if (value && bytes && result->size) keep_bytes(pool, value, bytes, result->size);
   }
   dmi_remote_pool_end(pool);
   return true;
 }
 
 static void send_have(struct dmi_remote_pool *pool, const struct dmi_remote_value *value,
-                      dmi_uid_t to, uint64_t seq) {
+                      dmi_uid_t to, uint64_t seq, const void *bytes) {
   struct dmi_remote_pool_action *action = dmi_remote_pool_act(pool, DMI_REMOTE_SEND_HAVE);
   action->to = to;
   action->client = value->fetch.client;
@@ -156,17 +174,19 @@ static void send_have(struct dmi_remote_pool *pool, const struct dmi_remote_valu
   action->gen = value->page_gen;
   action->seq = seq;
   action->result = value->page;
+  action->bytes = bytes;
 }
 
 void dmi_remote_value_make(struct dmi_remote_pool *pool, struct dmi_remote_value *value,
-                           uint32_t gen, const struct dmi_remote_result *result) {
+                           uint32_t gen, const struct dmi_remote_result *result,
+                           const void *bytes) {
   if (value->made) free_page(pool, value, false); /* a correct client has dropped it */
   pool->made++;
   value->made = true;
   value->page_gen = gen;
   set(&value->page, result);
   for (const struct dmi_remote_reader *at = value->readers; at; at = at->next)
-    send_have(pool, value, at->to, at->seq);
+    send_have(pool, value, at->to, at->seq, bytes);
   dmi_remote_value_unread(value);
   /* A call that knows another address goes on with that: the client may drop this page. */
   if (value->at.state == DMI_REMOTE_PENDING || !value->uses)
@@ -194,7 +214,7 @@ bool dmi_remote_pool_want(struct dmi_remote_pool *pool, dmi_remote_client_t id, 
   dmi_remote_pool_begin(pool);
   value = dmi_remote_table_find(&pool->values, id, number);
   if (value && value->made) {
-    if (!DMI_BROKEN(pool, DMI_REMOTE_BREAK_TOLD)) send_have(pool, value, to, seq);
+    if (!DMI_BROKEN(pool, DMI_REMOTE_BREAK_TOLD)) send_have(pool, value, to, seq, NULL);
   } else if (value && value->maker) {
     add_reader(value, to, seq);
   }

@@ -11,6 +11,11 @@
 
 #include "remote/call.h"
 
+/* ns: after a call that took as long this thread itself sends what has gathered, before it runs
+ * another one.  The sender would not get the core before that is over; and what others wait for is
+ * worth the time of a system call.  Short calls are faster if many share one. */
+#define LONG 20000
+
 static __thread DMI_remote_t *mine;
 
 DMI_remote_t *dmi_remote_mine(void) {
@@ -84,8 +89,8 @@ static void tell_arenas(struct dmi_remote *remote, const DMI_remote_t *call,
   }
 }
 
-/* Runs a call.  With the lock, which is released meanwhile. */
-static void run(struct dmi_remote *remote, const struct dmi_remote_queued *queued) {
+/* Runs a call.  With the lock, which is released meanwhile.  How many ns the function took. */
+static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *queued) {
   struct dmi_remote_run *run = queued->run;
   const dmi_remote_client_t client = run->call->client;
   const uint32_t outputs = run->call->output_num;
@@ -129,7 +134,9 @@ static void run(struct dmi_remote *remote, const struct dmi_remote_queued *queue
     tell_arenas(remote, &call, client);
     dmi_remote_store_give(remote, client);
   }
+  dmi_remote_run_end(&call);
   if (made != few) free(made);
+  return took;
 }
 
 static struct dmi_remote_queued take(struct dmi_remote *remote) {
@@ -160,9 +167,9 @@ static void *body(void *arg) {
   while (!remote->ended) {
     if (remote->runs) {
       const struct dmi_remote_queued queued = take(remote);
-      run(remote, &queued);
-      if (remote->runs || !remote->lines_used) continue;
-      dmi_remote_unlock(remote); /* before it sleeps */
+      const uint64_t took = run(remote, &queued);
+      if (!remote->lines_used || (remote->runs && took < LONG)) continue;
+      dmi_remote_unlock(remote); /* before it sleeps, or is busy for long */
       dmi_remote_lock(remote);
       continue;
     }

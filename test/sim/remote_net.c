@@ -108,7 +108,8 @@ static bool to_pool(struct dmi_remote_pool *pool, const struct msg *msg) {
     case M_WANT:
       return dmi_remote_pool_want(pool, msg->client, msg->number, msg->reader, msg->seq);
     case M_HAVE:
-      return dmi_remote_pool_have(pool, msg->client, msg->number, msg->gen, msg->seq, &msg->result);
+      return dmi_remote_pool_have(pool, msg->client, msg->number, msg->gen, msg->seq, &msg->result,
+                                  msg->carries ? msg->bytes : NULL);
     case M_DROP:
       return dmi_remote_pool_drop(pool, msg->client, msg->number, msg->lost);
     case M_STEAL:

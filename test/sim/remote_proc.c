@@ -92,7 +92,19 @@ static void send_have(struct world *world, struct process *process,
   msg->seq = a->seq;
   msg->result = a->result;
   msg->result.why = copy_why(a->result.why);
+  msg->carries = a->bytes != NULL;
+  if (msg->carries) msg->bytes[0] = *(const uint64_t *)a->bytes;
   net_send(world, process->uid, a->to, msg);
+}
+
+static void start_fetch(struct world *world, const struct process *process,
+                        struct dmi_remote_fetch *fetch) {
+  bool carried = fetch->carried != NULL;
+  fetch->buffer = carried ? fetch->carried : dmi_xalloc(1, sizeof(uint64_t));
+  fetch->carried = NULL;
+  world->totals->carried += carried;
+  job_add(world, &(struct job){
+                     .kind = J_FETCH, .process = process->uid, .fetch = fetch, .carried = carried});
 }
 
 static void start(struct world *world, struct process *process, struct dmi_remote_run *run) {
@@ -131,8 +143,7 @@ static void carry_out(struct world *world, struct process *process,
       sim_say(world, "%u: fetch client %u.%u number %llu addr %llx\n", process->uid,
               a->client.process, a->fetch->client.n, (unsigned long long)a->fetch->number,
               (unsigned long long)a->fetch->addr);
-      a->fetch->buffer = dmi_xalloc(1, sizeof(uint64_t));
-      job_add(world, &(struct job){.kind = J_FETCH, .process = process->uid, .fetch = a->fetch});
+      start_fetch(world, process, a->fetch);
       break;
     case DMI_REMOTE_RELEASE:
       process->buffers -= a->fetch->size;
@@ -182,11 +193,11 @@ void job_end(struct world *world, size_t at) {
 static void fetch_ends(struct world *world, const struct job *job) {
   struct process *process = &world->process[job->process];
   const struct page *page = page_at(world, job->fetch->addr);
-  bool good = page && !page->lost;
+  bool good = job->carried || (page && !page->lost);
   sim_say(world, "%u: fetched client .%u number %llu addr %llx good %d\n", process->uid,
           job->fetch->client.n, (unsigned long long)job->fetch->number,
           (unsigned long long)job->fetch->addr, good);
-  if (good) *(uint64_t *)job->fetch->buffer = page->bytes;
+  if (good && !job->carried) *(uint64_t *)job->fetch->buffer = page->bytes;
   dmi_remote_pool_fetched(process->pool, job->fetch, good);
   proc_act(world, process);
 }
@@ -205,7 +216,8 @@ static void check_inputs(struct world *world, const struct dmi_remote_run *run) 
 
 static void run_ends(struct world *world, struct process *process, struct dmi_remote_run *run) {
   const struct dmi_remote_call *call = run->call;
-  uint64_t inputs[8];
+  uint64_t inputs[8], hashes[8];
+  const void *carry[8] = {NULL};
   struct dmi_remote_result made[8] = {0};
   check_inputs(world, run);
   for (uint32_t i = 0; i < call->input_num; i++)
@@ -218,10 +230,13 @@ static void run_ends(struct world *world, struct process *process, struct dmi_re
     for (uint32_t i = 0; i < call->output_num; i++) {
       uint64_t hash = prog_hash(call->function, inputs, call->input_num, i);
       if (call->outputs[i].spare) continue;
+      hashes[i] = hash;
+      if (world->carries && call->outputs[i].at.size >= sizeof(hash)) carry[i] = &hashes[i];
       made[i] = (struct dmi_remote_result){.state = DMI_REMOTE_DONE,
                                            .addr = page_new(world, process, hash, false),
                                            .size = call->outputs[i].at.size};
     }
+    run->carry = carry;
     dmi_remote_pool_done(process->pool, run, made, 1 + rng_below(&world->rng, 100000));
   }
   proc_act(world, process);

@@ -102,8 +102,8 @@ static void check_end(struct world *world) {
     struct dmi_remote_pool_counts counts;
     if (process->state == P_GONE) continue;
     counts = dmi_remote_pool_counts(process->pool);
-    if (counts.calls || counts.values || counts.made || counts.used || counts.running ||
-        process->buffers)
+    if (counts.calls || counts.values || counts.made || counts.used || counts.carried ||
+        counts.running || process->buffers)
       sim_wrong(world,
                 "in the end pool %u has %" PRIu64 " calls, %" PRIu64 " values, %" PRIu64
                 " made, %" PRIu64 " bytes",
@@ -119,6 +119,7 @@ static void begin(struct world *world, uint64_t seed) {
   rng_seed(&world->rng, seed);
   world->survive = seed % 2;
   world->forgets = world->survive && rng_once_in(&world->rng, 6);
+  world->carries = seed / 2 % 2;
   world->newest = rng_below(&world->rng, 2);
   world->limited = rng_below(&world->rng, 2);
   world->fails = rng_once_in(&world->rng, 3);
@@ -255,12 +256,13 @@ static void print(const struct totals *t) {
   printf("%" PRIu64 " seeds, calls %" PRIu64 ", fired %" PRIu64 ", done again %" PRIu64
          ", joins %" PRIu64 ", leaves %" PRIu64 ", losses %" PRIu64 " (%" PRIu64
          " pages)\nsteals %" PRIu64 ", stolen %" PRIu64 ", returned %" PRIu64 ", messages %" PRIu64
-         " (%" PRIu64 " wants, %" PRIu64 " told by clients), reads %" PRIu64 " (%" PRIu64
-         " failed, %" PRIu64 " lost), nested clients %" PRIu64 ", closed early %" PRIu64
+         " (%" PRIu64 " wants, %" PRIu64 " told by clients, %" PRIu64
+         " brought bytes), reads %" PRIu64 " (%" PRIu64 " failed, %" PRIu64
+         " lost), nested clients %" PRIu64 ", closed early %" PRIu64
          ", most bytes below a limit %" PRIu64 "\n",
          t->seeds, t->calls, t->fired, t->again, t->joins, t->leaves, t->losses, t->lost_pages,
-         t->steals, t->stolen, t->returned, t->messages, t->wants, t->told, t->reads, t->failed,
-         t->given_up, t->nested, t->early, t->peak);
+         t->steals, t->stolen, t->returned, t->messages, t->wants, t->told, t->carried, t->reads,
+         t->failed, t->given_up, t->nested, t->early, t->peak);
 }
 
 int main(int argc, char **argv) {

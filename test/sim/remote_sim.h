@@ -46,6 +46,8 @@ struct msg {
   struct dmi_remote_server server;
   struct dmi_remote_call call; /* CALL: its arrays are the message's own */
   struct dmi_remote_result *results;
+  uint64_t bytes[4]; /* HAVE: of the value, if `carries` */
+  bool carries;
   struct msg *next;
 };
 
@@ -68,6 +70,7 @@ struct job {
   struct dmi_remote_run *run;
   struct program *program; /* READ; RUN: the nested client, which must end before; or NULL */
   bool opened;             /* RUN: it has had a nested client */
+  bool carried;            /* FETCH: a HAVE has brought the bytes */
   uint64_t number;         /* READ */
   int64_t addr;            /* READ */
 };
@@ -119,7 +122,7 @@ struct program {
 
 struct totals {
   uint64_t seeds, calls, fired, again, joins, leaves, losses, lost_pages, steals, stolen, returned,
-      messages, reads, failed, given_up, nested, early, told, wants, peak;
+      messages, reads, failed, given_up, nested, early, told, wants, carried, peak;
 };
 
 struct options {
@@ -148,6 +151,7 @@ struct world {
   bool forgets;      /* books keep little lineage: what is lost may stay lost */
   bool fails;        /* some functions fail */
   uint32_t slow[2];  /* messages from the first to the second take long; 0: from, or to, all */
+  bool carries;      /* bytes of values go with HAVEs */
   bool newest;       /* of what takes time, that which began last mostly ends first */
   uint32_t speed[2]; /* of 100 steps: below the first messages, below the second programs, jobs */
   char failed[256];  /* what is wrong; "": nothing */

@@ -38,6 +38,7 @@ static void note(const struct dmi_remote_pool_action *a) {
     case DMI_REMOTE_SEND_HAVE:
       say(a->result.state == DMI_REMOTE_FAILED ? "have%d:%d!" : "have%d:%d", (int)a->number,
           (int)a->to);
+      if (a->bytes) say("with%s", (const char *)a->bytes);
       break;
     case DMI_REMOTE_SEND_DONE:
       say(a->why ? "failed%d" : "done%d", (int)a->call->number);
@@ -52,6 +53,7 @@ static void note(const struct dmi_remote_pool_action *a) {
       break;
     case DMI_REMOTE_FETCH:
       say("fetch%d@%d", (int)a->fetch->number, (int)a->fetch->addr);
+      if (a->fetch->carried) say("has%s", (const char *)a->fetch->carried);
       fetch[a->fetch->number % 16] = a->fetch;
       break;
     case DMI_REMOTE_RELEASE:
@@ -137,7 +139,7 @@ static void done(struct dmi_remote_pool *pool, uint64_t number, int64_t addr) {
 
 static void have(struct dmi_remote_pool *pool, uint64_t number, int64_t addr, uint64_t at_seq) {
   struct dmi_remote_result at = {DMI_REMOTE_DONE, addr, 10, NULL};
-  assert_true(dmi_remote_pool_have(pool, client, number, 1, at_seq, &at));
+  assert_true(dmi_remote_pool_have(pool, client, number, 1, at_seq, &at, NULL));
   drain(pool);
 }
 
@@ -152,6 +154,7 @@ static void ends(struct dmi_remote_pool *pool) {
   assert_int_equal(counts.values, 0);
   assert_int_equal(counts.made, 0);
   assert_int_equal(counts.used, 0);
+  assert_int_equal(counts.carried, 0);
   dmi_remote_pool_free(pool);
 }
 
@@ -202,7 +205,7 @@ static void test_bad_calls(void **state) {
   assert_false(call_of_two(pool, 4, 6, 5));
   seq = 1;
   assert_true(call(pool, 3, 4, 0, 0, 0, 0));
-  assert_false(dmi_remote_pool_have(pool, client, 9, 1, 1, &(struct dmi_remote_result){0}));
+  assert_false(dmi_remote_pool_have(pool, client, 9, 1, 1, &(struct dmi_remote_result){0}, NULL));
   assert_false(dmi_remote_pool_want(pool, client, 2, 0, 1));
   expect(pool, "");
   dmi_remote_pool_close(pool, client);
@@ -458,7 +461,7 @@ static void test_old(void **state) {
   assert_true(dmi_remote_pool_call(pool, &it));
   have(pool, 7, 100, 1); /* of the first generation */
   expect(pool, "");
-  assert_true(dmi_remote_pool_have(pool, client, 7, 2, 1, &at));
+  assert_true(dmi_remote_pool_have(pool, client, 7, 2, 1, &at, NULL));
   expect(pool, "fetch7@200");
   dmi_remote_pool_fetched(pool, fetch[7], true);
   expect(pool, "run1");
@@ -487,6 +490,55 @@ static void test_old(void **state) {
   ends(pool);
 }
 
+/* Bytes of small values go with a HAVE, and are not read then. */
+static void test_carried(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 320); /* two values may be kept that were brought */
+  struct dmi_remote_result at = {DMI_REMOTE_DONE, 100, 10, NULL};
+  const void *carry[1] = {"012345678"};
+  (void)state;
+  assert_true(call(pool, 1, 2, 0, 0, 0, 0));
+  assert_true(dmi_remote_pool_want(pool, client, 2, OTHER, 9));
+  expect(pool, "run1");
+  run[1]->carry = carry;
+  done(pool, 1, 100);
+  expect(pool, "have2:6 with012345678 done1");
+  assert_true(
+      dmi_remote_pool_want(pool, client, 2, OTHER, 10)); /* its bytes are in its page only */
+  expect(pool, "have2:6");
+  drop(pool, 2);
+  expect(pool, "free2@100");
+  for (uint64_t n = 11; n < 14; n++)
+    assert_true(call(pool, n, 0, n + 10, 0, 24, 0));
+  for (uint64_t n = 21; n < 24; n++) {
+    assert_true(dmi_remote_pool_have(pool, client, n, 1, 4, &at, "abcdefghi"));
+    drain(pool);
+  }
+  assert_int_equal(dmi_remote_pool_counts(pool).carried, 20); /* the third one is to be read */
+  have(pool, 24, 200, 4);
+  expect(pool, "fetch21@100 hasabcdefghi fetch24@200 fetch22@100 hasabcdefghi fetch23@100");
+  assert_int_equal(dmi_remote_pool_counts(pool).carried, 0);
+  for (uint64_t n = 21; n < 25; n++) {
+    free(fetch[n % 16]->carried); /* the owner has it from FETCH on */
+    fetch[n % 16]->carried = NULL;
+    dmi_remote_pool_fetched(pool, fetch[n % 16], true);
+    drain(pool);
+  }
+  said[0] = 0;
+  for (uint64_t n = 11; n < 14; n++) {
+    dmi_remote_pool_done(pool, run[n], NULL, 1);
+    drain(pool);
+  }
+  /* Nobody asks for it any more: it goes with its record. */
+  assert_true(call(pool, 14, 0, 25, 0, 26, 0));
+  assert_true(dmi_remote_pool_have(pool, client, 25, 1, 5, &at, "abcdefghi"));
+  dmi_remote_pool_close(pool, client);
+  drain(pool);
+  dmi_remote_pool_gone(pool, 99); /* the next event frees what is over */
+  drain(pool);
+  said[0] = 0;
+  ends(pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_run),       cmocka_unit_test(test_bad_calls),
@@ -494,6 +546,7 @@ int main(void) {
       cmocka_unit_test(test_unfetched), cmocka_unit_test(test_too_big),
       cmocka_unit_test(test_failure),   cmocka_unit_test(test_leave),
       cmocka_unit_test(test_steal),     cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_again),     cmocka_unit_test(test_old)};
+      cmocka_unit_test(test_again),     cmocka_unit_test(test_old),
+      cmocka_unit_test(test_carried)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
