@@ -213,6 +213,7 @@ access_sources = \
 	lib/access/access_bytes.c \
 	lib/access/access_carry.c \
 	lib/access/access_int.h \
+	lib/access/access_lend.c \
 	lib/access/access_parts.c \
 	lib/access/access_revive.c \
 	lib/access/access_receive.c \

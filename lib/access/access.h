@@ -126,7 +126,7 @@ struct dmi_call {
   _Atomic int32_t error; /* of the first operation that failed */
   struct dmi_status *status;
   struct dmi_access_end *end; /* NULL, or is told instead of the status */
-  struct dmi_group *group; /* NULL, or a reference to the group whose parts are in use */
+  struct dmi_group *group;    /* NULL, or a reference to the group whose parts are in use */
   bool heap;
 };
 
@@ -197,12 +197,21 @@ uint64_t dmi_access_tables(const struct dmi_access *access);
 /* DMI_read and DMI_write; `status` NULL: synchronous.  They return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status);
-/* DMI_read that does not wait but, in its caller, for the directory.  True: it is over, with *error;
- * false: `end` is told, or was already.  The bytes may not be looked at before. */
+/* DMI_read that does not wait but, in its caller, for the directory.  True: it is over, with
+ * *error; false: `end` is told, or was already.  The bytes may not be looked at before. */
 bool dmi_access_fetch(struct dmi_access *access, int64_t addr, int64_t size, void *buf, int8_t mode,
                       struct dmi_access_end *end, int32_t *error);
 int32_t dmi_access_write(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
                          int8_t mode, DMI_local_status_t *status);
+
+/* Whole pages without copying (access_lend.c), if a hit could do it; `addr`: of a page's first
+ * byte. Lend: a reference to its bytes, which nobody may change.  Take: its bytes, of which nobody
+ * has another reference; the page is then all zero, so this is for what nobody needs any more.
+ * NULL: not now.  Give: the frame becomes the bytes of the page, and is not the caller's any more;
+ * false: not now, and it is. */
+struct dmi_frame *dmi_access_lend(struct dmi_access *access, int64_t addr);
+struct dmi_frame *dmi_access_take(struct dmi_access *access, int64_t addr);
+bool dmi_access_give(struct dmi_access *access, int64_t addr, struct dmi_frame *frame);
 
 /* A read-modify-write: its inputs are out1 followed by out2; `in` gets the answer (NULL: not
  * wanted). */

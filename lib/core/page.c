@@ -151,6 +151,26 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
   return true;
 }
 
+struct dmi_frame *dmi_page_take_frame(struct dmi_core *core, struct dmi_page *page) {
+  struct dmi_frame *frame = page->frame;
+  if (!frame || !dmi_frame_is_private(frame)) return NULL;
+  dmi_frame_ref(frame);
+  dmi_page_bytes(core, page, NULL);
+  page->version = dmi_version_next(page->version);
+  return frame;
+}
+
+bool dmi_page_give_frame(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame) {
+  if (frame->size != page->map->page_size) return false;
+  if (!dmi_reserve_get(core, page, false)) {
+    dmi_reserve_settle(core, page);
+    return false;
+  }
+  dmi_page_bytes(core, page, frame);
+  page->version = dmi_version_next(page->version);
+  return true;
+}
+
 /* ---- Freed mappings, R10 -------------------------------------------------------------------- */
 
 void dmi_page_kill(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {

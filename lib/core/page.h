@@ -311,6 +311,14 @@ bool dmi_page_write_parts_now(struct dmi_core *core, struct dmi_page *page,
                               const struct dmi_part *part, uint64_t parts,
                               const unsigned char *src);
 
+/* The same two for all bytes of a page, without copying them. Both need dmi_page_writable. Takes
+ * the frame out of the page, which is then as one that was never written; it has no other
+ * reference. NULL: there is none, or others use it. */
+struct dmi_frame *dmi_page_take_frame(struct dmi_core *core, struct dmi_page *page);
+/* Makes the frame, of which nobody has another reference, the bytes of the page; takes the
+ * reference over. False: no memory, nothing was changed. */
+bool dmi_page_give_frame(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame);
+
 /* Handles a message of class PAGE about this page. GOT, DONE and FAIL without a fetch answer an
  * own operation: `own` is the one whose op number the message has and whose `sent` is set (NULL:
  * unknown, the message is ignored). Takes over the slices of msg. Returns false, changing

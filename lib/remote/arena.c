@@ -77,7 +77,7 @@ void dmi_remote_store_free(struct dmi_remote_store *store) {
   delete_store(store);
 }
 
-static uint64_t page_of(uint64_t size) {
+uint64_t dmi_remote_page_size(uint64_t size) {
   uint64_t power = SMALLEST;
   if (size <= SMALLEST) return SMALLEST;
   while (2 * power < size)
@@ -117,7 +117,7 @@ static uint64_t next_num(const struct dmi_remote_store *store, uint64_t page) {
 }
 
 int32_t dmi_remote_page_make(struct dmi_remote_store *store, uint64_t size, int64_t *addr) {
-  uint64_t page = page_of(size), num;
+  uint64_t page = dmi_remote_page_size(size), num;
   struct arena *arena;
   int64_t base;
   bool found;

@@ -24,6 +24,8 @@ void dmi_remote_store_forget(struct dmi_remote_store *store);
 /* A page for a value of `size` bytes; a value of 0 bytes has none, and the address 0.  May wait.
  * DMI_OK or DMI_E*. */
 int32_t dmi_remote_page_make(struct dmi_remote_store *store, uint64_t size, int64_t *addr);
+/* Bytes of such a page. */
+uint64_t dmi_remote_page_size(uint64_t size);
 /* An arena that was mapped since the last call; 0: none. */
 uint64_t dmi_remote_store_new_arena(struct dmi_remote_store *store);
 /* Frees it.  `retire`: the page is never used again.  An address that is not of this store is

@@ -72,6 +72,7 @@ struct dmi_remote_issue {
   const void *args; /* copied */
   uint64_t arg_size;
   const uint64_t *inputs; /* numbers */
+  const bool *takes;      /* of each input: a handle of it is dropped with this; NULL: of none */
   const uint64_t *sizes;  /* of the outputs, bytes at most */
   uint32_t input_num, output_num;
   dmi_uid_t on; /* this server, if it is there; 0: any */

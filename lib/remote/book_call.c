@@ -46,7 +46,8 @@ static void fill(struct dmi_remote_book *book, struct dmi_remote_entry *entry,
   entry->call.number = ++book->last;
   for (uint32_t i = 0; i < issue->input_num; i++) {
     struct dmi_remote_item *item = dmi_remote_item_of(book, issue->inputs[i]);
-    entry->needs[i] = (struct dmi_remote_need){.call = entry, .value = item};
+    entry->needs[i] = (struct dmi_remote_need){
+        .call = entry, .value = item, .takes = issue->takes && issue->takes[i]};
     entry->call.inputs[i].number = item->number;
   }
   for (uint32_t i = 0; i < issue->output_num; i++) {
@@ -98,6 +99,10 @@ int32_t dmi_remote_book_call(struct dmi_remote_book *book, const struct dmi_remo
   fill(book, entry, issue, outputs);
   demand(book, entry);
   dmi_remote_entry_begin(book, entry);
+  for (uint32_t i = 0; i < issue->input_num; i++) { /* the call needs it still */
+    struct dmi_remote_item *item = entry->needs[i].value;
+    if (entry->needs[i].takes && item->handles) item->handles--;
+  }
   entry->where = DMI_REMOTE_UNPLACED;
   DL_APPEND(book->unplaced, entry);
   for (uint32_t i = 0; i < issue->input_num; i++) {

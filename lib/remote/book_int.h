@@ -17,6 +17,7 @@
 struct dmi_remote_need {
   struct dmi_remote_entry *call;
   struct dmi_remote_item *value;
+  bool takes;      /* it is to become an output; a handle of it was dropped for that */
   bool pending;    /* it was sent without an address: a HAVE has to come there */
   dmi_uid_t asked; /* pending: whoever is to send that; 0: nobody yet */
   struct dmi_remote_need *prev, *next; /* in value->needs */

@@ -102,6 +102,13 @@ static bool is_spare(const struct dmi_remote_book *book, const struct dmi_remote
   return item->at.state == DMI_REMOTE_DONE && dmi_remote_host_of(book, item->server);
 }
 
+/* Nobody else needs this input, nor will.  With lineage it may be needed again. */
+static bool is_last(const struct dmi_remote_book *book, const struct dmi_remote_need *need) {
+  const struct dmi_remote_item *item = need->value;
+  if (!need->takes || book->config.survive) return false;
+  return !item->handles && item->needs == need && !need->next;
+}
+
 static void send(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
   struct dmi_remote_host *host = entry->server;
   bool known = true;
@@ -112,6 +119,7 @@ static void send(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
     struct dmi_remote_need *need = &entry->needs[i];
     entry->call.inputs[i].gen = need->value->gen;
     entry->call.inputs[i].at = need->value->at;
+    entry->call.inputs[i].last = is_last(book, need);
     need->pending = need->value->at.state == DMI_REMOTE_PENDING;
     known = known && !need->pending;
   }

@@ -3,7 +3,7 @@
  *
  * Inputs that were fetched lie in local memory already; those that were made here are copied from
  * their pages now.  Outputs are local memory, too, until the function has returned; then they are
- * written into pages of this process.
+ * written into pages of this process.  Large ones are not copied: see LENT.
  *
  * A function that asks for an argument which the call does not have is left by longjmp, so what it
  * had allocated is lost; the process, and other calls, are not.
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/large.h"
 #include "node/runtime.h"
 #include "remote/call.h"
 
@@ -58,52 +59,106 @@ static void place_values(DMI_remote_t *call) {
   }
 }
 
-/* The bytes of an input, copied if `own`.  NULL: the call has failed. */
-static void *input(DMI_remote_t *call, uint32_t index, bool own) {
-  const struct dmi_remote_fetch *fetch = call->run->inputs[index];
-  void *bytes;
-  if (fetch->buffer && !own) return fetch->buffer;
-  bytes = malloc(fetch->size ? fetch->size : 1);
-  if (!bytes) {
-    call->error = DMI_ENOMEM;
-  } else if (fetch->buffer) {
-    memcpy(bytes, fetch->buffer, fetch->size);
-  } else if (!dmi_access_read(&call->remote->process->access, fetch->addr, (int64_t)fetch->size,
-                              bytes, DMI_INVALIDATE_READ, NULL)) {
-    call->error = dmi_error_last();
-    call->unread = dmi_remote_is_lost(call->error);
-    call->unread_at = index;
-    free(bytes);
-    bytes = NULL;
-  }
-  return bytes;
+/* Values of so many bytes are not copied if that can be avoided (access_lend.c): the function gets
+ * the frame of the page in which an input is, or a frame that becomes that of an output's page. */
+#define LENT DMI_LARGE_MIN
+
+/* Good for any type? */
+static bool is_aligned(const struct dmi_frame *frame) {
+  return ((uintptr_t)frame->bytes & 15) == 0;
 }
 
-/* Makes the bytes of all arguments.  False: call->error says why not. */
+/* A frame for `size` bytes that may become a page, or ordinary memory if there are few of them.
+ * With `zero` they are zero.  False: no memory. */
+static bool new_bytes(DMI_remote_t *call, struct dmi_remote_arg *arg, bool zero) {
+  const uint64_t size = (uint64_t)arg->size;
+  if (size >= LENT) {
+    const uint64_t page = dmi_remote_page_size(size);
+    arg->frame = zero ? dmi_frame_new_zero(page) : dmi_frame_new(page);
+    if (arg->frame && !is_aligned(arg->frame)) {
+      dmi_frame_unref(arg->frame);
+      arg->frame = NULL;
+    }
+  }
+  arg->own = !arg->frame;
+  if (arg->frame) {
+    arg->bytes = arg->frame->bytes;
+  } else {
+    arg->bytes = zero ? calloc(1, size ? size : 1) : malloc(size ? size : 1);
+  }
+  if (!arg->bytes) call->error = DMI_ENOMEM;
+  return arg->bytes != NULL;
+}
+
+/* The argument is in this frame, with its reference.  False: it is none that can be used. */
+static bool use_frame(struct dmi_remote_arg *arg, struct dmi_frame *frame) {
+  if (!frame) return false;
+  if (!is_aligned(frame)) {
+    dmi_frame_unref(frame);
+    return false;
+  }
+  arg->frame = frame;
+  arg->bytes = frame->bytes;
+  return true;
+}
+
+/* Makes the argument a copy of the input.  False: the call has failed. */
+static bool copy_input(DMI_remote_t *call, struct dmi_remote_arg *arg) {
+  const struct dmi_remote_fetch *fetch = call->run->inputs[arg->input];
+  if (!new_bytes(call, arg, false)) return false;
+  if (!fetch->size) return true;
+  if (fetch->buffer) {
+    memcpy(arg->bytes, fetch->buffer, fetch->size);
+    return true;
+  }
+  if (dmi_access_read(&call->remote->process->access, fetch->addr, (int64_t)fetch->size, arg->bytes,
+                      DMI_INVALIDATE_READ, NULL))
+    return true;
+  call->error = dmi_error_last();
+  call->unread = dmi_remote_is_lost(call->error);
+  call->unread_at = arg->input;
+  return false;
+}
+
+static bool make_in(DMI_remote_t *call, struct dmi_remote_arg *arg) {
+  const struct dmi_remote_fetch *fetch = call->run->inputs[arg->input];
+  arg->size = (int64_t)fetch->size;
+  arg->bytes = fetch->buffer;
+  if (arg->bytes) return true;
+  if (fetch->size >= LENT &&
+      use_frame(arg, dmi_access_lend(&call->remote->process->access, fetch->addr)))
+    return true;
+  return copy_input(call, arg);
+}
+
+/* The function changes it: if it is the last one that needs the input, in its own memory. */
+static bool make_inout(DMI_remote_t *call, struct dmi_remote_arg *arg) {
+  const struct dmi_remote_fetch *fetch = call->run->inputs[arg->input];
+  const bool last = call->run->call->inputs[arg->input].last;
+  arg->size = (int64_t)fetch->size;
+  /* What may go with a HAVE has to stay when the input is released. */
+  if (last && fetch->buffer && !fetch->holder && arg->size > DMI_REMOTE_CARRY_MOST) {
+    arg->bytes = fetch->buffer;
+    return true;
+  }
+  if (last && fetch->here && fetch->size >= LENT &&
+      use_frame(arg, dmi_access_take(&call->remote->process->access, fetch->addr)))
+    return true;
+  return copy_input(call, arg);
+}
+
+/* Makes the bytes of all arguments; inputs that others need before those that are changed, as these
+ * may not be put back.  False: call->error says why not. */
 static bool make_args(DMI_remote_t *call) {
   for (uint32_t i = 0; i < call->num; i++) {
     struct dmi_remote_arg *arg = &call->args[i];
-    switch (arg->kind) {
-      case DMI_REMOTE_IN:
-        arg->size = (int64_t)call->run->inputs[arg->input]->size;
-        arg->bytes = input(call, arg->input, false);
-        arg->own = arg->bytes && !call->run->inputs[arg->input]->buffer;
-        break;
-      case DMI_REMOTE_INOUT:
-        arg->size = (int64_t)call->run->inputs[arg->input]->size;
-        arg->bytes = input(call, arg->input, true);
-        arg->own = arg->bytes != NULL;
-        break;
-      case DMI_REMOTE_OUT:
-        arg->size = (int64_t)call->run->call->outputs[arg->output].at.size;
-        arg->bytes = calloc(1, arg->size ? (size_t)arg->size : 1);
-        arg->own = arg->bytes != NULL;
-        if (!arg->bytes) call->error = DMI_ENOMEM;
-        break;
-      default:
-        continue;
-    }
-    if (!arg->bytes) return false;
+    if (arg->kind == DMI_REMOTE_IN && !make_in(call, arg)) return false;
+    if (arg->kind != DMI_REMOTE_OUT) continue;
+    arg->size = (int64_t)call->run->call->outputs[arg->output].at.size;
+    if (!new_bytes(call, arg, true)) return false;
+  }
+  for (uint32_t i = 0; i < call->num; i++) {
+    if (call->args[i].kind == DMI_REMOTE_INOUT && !make_inout(call, &call->args[i])) return false;
   }
   return true;
 }
@@ -112,8 +167,10 @@ static bool make_args(DMI_remote_t *call) {
 static void free_bytes(DMI_remote_t *call, bool small) {
   for (uint32_t i = 0; i < call->num; i++) {
     struct dmi_remote_arg *arg = &call->args[i];
-    if (!arg->own || (arg->carried && !small)) continue;
-    free(arg->bytes);
+    if (arg->carried && !small) continue;
+    dmi_frame_unref(arg->frame);
+    if (arg->own) free(arg->bytes);
+    arg->frame = NULL;
     arg->own = false;
   }
 }
@@ -184,12 +241,27 @@ const void *dmi_remote_arg_of(DMI_remote_t *call, int32_t index, int64_t size) {
 
 /* ---- The run -------------------------------------------------------------------------------- */
 
+/* Into its page, which nobody needs meanwhile.  A page that was used before may have copies
+ * elsewhere: the first write takes them away. */
+static bool write_output(DMI_remote_t *call, struct dmi_remote_arg *arg, int64_t addr) {
+  struct dmi_access *access = &call->remote->process->access;
+  if (arg->frame) {
+    bool given = dmi_access_give(access, addr, arg->frame) ||
+                 (dmi_access_write(access, addr, 1, arg->bytes, DMI_EXCLUSIVE_WRITE, NULL) &&
+                  dmi_access_give(access, addr, arg->frame));
+    if (given) arg->frame = NULL;
+    if (given) return true;
+  }
+  if (dmi_access_write(access, addr, arg->size, arg->bytes, DMI_EXCLUSIVE_WRITE, NULL)) return true;
+  call->error = dmi_error_last();
+  return false;
+}
+
 /* Writes the outputs into pages.  False: nothing was made, and call->error says why. */
 static bool write_outputs(DMI_remote_t *call, struct dmi_remote_result *made) {
-  struct dmi_access *access = &call->remote->process->access;
   uint32_t done = 0;
   for (uint32_t i = 0; i < call->num && call->error == DMI_OK; i++) {
-    const struct dmi_remote_arg *arg = &call->args[i];
+    struct dmi_remote_arg *arg = &call->args[i];
     struct dmi_remote_result *to = &made[arg->output];
     if (arg->kind != DMI_REMOTE_OUT && arg->kind != DMI_REMOTE_INOUT) continue;
     to->state = DMI_REMOTE_DONE;
@@ -202,9 +274,7 @@ static bool write_outputs(DMI_remote_t *call, struct dmi_remote_result *made) {
     call->error = dmi_remote_page_make(call->store, to->size, &to->addr);
     if (call->error != DMI_OK) break;
     done++;
-    if (to->size &&
-        !dmi_access_write(access, to->addr, arg->size, arg->bytes, DMI_EXCLUSIVE_WRITE, NULL))
-      call->error = dmi_error_last();
+    if (to->size) (void)write_output(call, arg, to->addr);
   }
   if (call->error == DMI_OK) return true;
   for (uint32_t i = 0; i < done; i++) /* outputs are in the order of arguments */

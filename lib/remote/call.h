@@ -15,6 +15,7 @@ struct dmi_remote_arg {
   uint32_t input, output;
   int64_t size;
   void *bytes;
+  struct dmi_frame *frame; /* NULL, or `bytes` are in it; a reference */
 };
 
 /* Used by one thread, without the lock. */

@@ -129,7 +129,11 @@ static void act(struct dmi_remote *remote, const struct dmi_remote_pool_action *
       fetch(remote, act->fetch, at_once);
       break;
     case DMI_REMOTE_RELEASE:
-      free(act->fetch->buffer);
+      if (act->fetch->holder)
+        dmi_frame_unref(act->fetch->holder);
+      else
+        free(act->fetch->buffer);
+      act->fetch->buffer = act->fetch->holder = NULL;
       break;
     case DMI_REMOTE_RUN:
       dmi_remote_run_queue(remote, act->run);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/futex.h"
+#include "base/large.h"
 #include "remote/remote_int.h"
 
 void dmi_remote_fetch_news(struct dmi_remote *remote) {
@@ -45,8 +46,35 @@ static void read_now(struct dmi_remote_reading *reading, int8_t mode) {
     ended(&reading->end, error);
 }
 
+/* Brings the page of a large input: its frame will be lent, so that nothing is copied. */
+static void bring_page(struct dmi_remote_reading *reading) {
+  int32_t error;
+  reading->lends = true;
+  if (dmi_access_fetch(&reading->remote->process->access, reading->addr, 1, &reading->first,
+                       DMI_INVALIDATE_READ, &reading->end, &error))
+    ended(&reading->end, error);
+}
+
+/* The page is here, if it was not moved away meanwhile; then `buf` is NULL still. */
+static void lend_page(struct dmi_remote_reading *reading) {
+  struct dmi_frame *frame;
+  if (!reading->lends || reading->error != DMI_OK) return;
+  frame = dmi_access_lend(&reading->remote->process->access, reading->addr);
+  if (frame && ((uintptr_t)frame->bytes & 15) == 0 && frame->size >= (uint64_t)reading->size) {
+    reading->fetch->holder = frame;
+    reading->fetch->buffer = frame->bytes;
+  } else {
+    dmi_frame_unref(frame);
+  }
+}
+
 /* An input of a call: where are its bytes to be? */
 static void begin_input(struct dmi_remote_reading *reading) {
+  if (reading->size >= (int64_t)DMI_LARGE_MIN && !reading->again) {
+    bring_page(reading);
+    return;
+  }
+  reading->lends = false;
   if (!reading->buf) reading->buf = malloc((size_t)reading->size);
   reading->fetch->buffer = reading->buf;
   if (reading->buf) {
@@ -89,7 +117,9 @@ static void input_over(struct dmi_remote *remote, struct dmi_remote_reading *rea
 /* A read is over.  With the lock.  True: it is begun once more. */
 static bool is_over(struct dmi_remote *remote, struct dmi_remote_reading *reading) {
   if (!reading->fetch) return !dmi_remote_read_over(reading);
-  if (reading->error == DMI_ENOMEM && reading->buf && !reading->again) {
+  const bool nowhere = reading->lends && reading->error == DMI_OK && !reading->fetch->holder;
+  if (!reading->again &&
+      (nowhere || (reading->error == DMI_ENOMEM && (reading->lends || reading->buf)))) {
     reading->again = true; /* there is no memory for the page: then for these bytes only */
     return true;
   }
@@ -110,6 +140,8 @@ static struct dmi_remote_reading *take_read(struct dmi_remote *remote) {
 /* Tells of those that are over, and takes those that are to begin. */
 static struct dmi_remote_reading *turn(struct dmi_remote *remote) {
   struct dmi_remote_reading *read = take_read(remote), *begins;
+  for (struct dmi_remote_reading *at = read; at; at = at->next)
+    lend_page(at);
   dmi_remote_lock(remote);
   while (read) {
     struct dmi_remote_reading *next = read->next;

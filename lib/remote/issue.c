@@ -20,6 +20,7 @@ struct issue {
   DMI_arg_t *args, few[FEW];
   uint64_t *numbers; /* inputs, then sizes of outputs, then the new numbers */
   uint64_t *sizes, *made;
+  bool *takes; /* of each input: it is an output, too */
   uint32_t input_num, output_num;
   struct dmi_pack body;
 };
@@ -104,9 +105,10 @@ static void pack_args(struct issue *issue, const char *name) {
     issue->input_num += is_input(arg);
     issue->output_num += is_output(arg);
   }
-  issue->numbers = dmi_xalloc(issue->input_num + 2 * issue->output_num + 1, sizeof(uint64_t));
+  issue->numbers = dmi_xalloc(2 * issue->input_num + 2 * issue->output_num + 1, sizeof(uint64_t));
   issue->sizes = issue->numbers + issue->input_num;
   issue->made = issue->sizes + issue->output_num;
+  issue->takes = (bool *)(issue->made + issue->output_num);
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
@@ -121,6 +123,7 @@ static int32_t find_values(struct issue *issue, struct dmi_remote_user *user) {
     if (is_input(arg)) {
       int32_t error = dmi_remote_check(user, data_of(arg), &number);
       if (error != DMI_OK) return error;
+      issue->takes[input] = is_output(arg);
       issue->numbers[input++] = number;
     }
     if (!is_output(arg)) continue;
@@ -135,16 +138,12 @@ static int32_t find_values(struct issue *issue, struct dmi_remote_user *user) {
   return DMI_OK;
 }
 
-/* The data get the names of the new values; the old name of one that is both is dropped. */
+/* The data get the names of the new values. */
 static void name_outputs(struct issue *issue, struct dmi_remote_user *user) {
   uint32_t output = 0;
   for (uint32_t i = 0; i < issue->num; i++) {
     const DMI_arg_t *arg = &issue->args[i];
     if (!is_output(arg)) continue;
-    if (is_input(arg)) {
-      (void)dmi_remote_book_drop(user->book, (uint64_t)data_of(arg).dmi_private[1]);
-      dmi_remote_carry_book(issue->remote, user);
-    }
     *place_of(arg) = dmi_remote_name(user, issue->made[output++]);
   }
 }
@@ -175,6 +174,7 @@ static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi
   struct dmi_remote_issue call = {.args = issue->body.bytes,
                                   .arg_size = issue->body.len,
                                   .inputs = issue->numbers,
+                                  .takes = issue->takes, /* the old name is dropped */
                                   .sizes = issue->sizes,
                                   .input_num = issue->input_num,
                                   .output_num = issue->output_num};

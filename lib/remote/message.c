@@ -52,6 +52,7 @@ void dmi_remote_pack_call(struct dmi_pack *body, const struct dmi_remote_call *c
     dmi_pack_u64(body, call->inputs[i].number);
     dmi_pack_u32(body, call->inputs[i].gen);
     dmi_remote_pack_result(body, &call->inputs[i].at);
+    dmi_pack_u8(body, call->inputs[i].last);
   }
   dmi_pack_u32(body, call->output_num);
   for (uint32_t i = 0; i < call->output_num; i++) {
@@ -108,7 +109,7 @@ static struct dmi_remote_load unpack_load(struct dmi_unpack *body) {
   return load;
 }
 
-#define INPUT_BYTES 21  /* of an input in a CALL, at least */
+#define INPUT_BYTES 22  /* of an input in a CALL, at least */
 #define OUTPUT_BYTES 16 /* of an output, at least */
 
 /* The rest of a CALL.  False: bad. */
@@ -120,6 +121,7 @@ static bool unpack_values(struct dmi_unpack *body, struct dmi_remote_call *call)
     call->inputs[i].number = dmi_unpack_u64(body);
     call->inputs[i].gen = dmi_unpack_u32(body);
     if (!unpack_result(body, &call->inputs[i].at)) return false;
+    call->inputs[i].last = dmi_unpack_u8(body) != 0;
   }
   call->output_num = dmi_unpack_count(body, OUTPUT_BYTES);
   if (call->output_num) call->outputs = dmi_xalloc(call->output_num, sizeof(*call->outputs));

@@ -33,6 +33,7 @@ struct dmi_remote_fetch {
   uint64_t size;
   bool here;     /* it was made in this process */
   void *buffer;  /* the owner's */
+  void *holder;  /* the owner's, as whatever has the buffer in it */
   void *carried; /* of malloc, with FETCH: its bytes, which a HAVE has brought; the owner takes them
                     (and sets this to NULL) instead of reading */
 };

@@ -113,7 +113,9 @@ struct dmi_remote_reading {
   int64_t offset, size, addr;
   DMI_local_status_t *status;
   int32_t error;
-  bool again; /* begun a second time, without a copy of the page */
+  bool again;          /* begun a second time, without a copy of the page */
+  bool lends;          /* an input whose page is to be here: its frame is lent */
+  unsigned char first; /* lends: byte of the page */
 };
 
 struct dmi_remote_worker {

@@ -57,6 +57,7 @@ struct dmi_remote_input {
   uint64_t number;
   uint32_t gen;                /* see struct dmi_remote_call; of the call that made it */
   struct dmi_remote_result at; /* PENDING: a HAVE will come, or it is made in the same pool */
+  bool last; /* nobody else needs it, nor will: the call may have its memory for an output */
 };
 
 struct dmi_remote_output {

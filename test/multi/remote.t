@@ -94,6 +94,7 @@ for my $num (1, 2) {
 }
 # 600 KiB live at a time, of 400 MiB; the pools have 16 MiB.
 ends_well(begin('freed', $_, $soak ? 20_000 : 2000, opts => [-s => '16M'])) for 1, 2;
+ends_well(begin('large', $_, $soak ? 2000 : 100)) for 1 .. 3;
 ends_well(begin('empties', $_, $soak ? 1_000_000 : 50_000)) for 1, 2;
 
 # ---- Who comes and goes ------------------------------------------------------------------------

@@ -368,6 +368,37 @@ static void freed(void) {
   free(buf);
 }
 
+/* Large values, whose memory functions get without a copy: one that is changed while others need it
+ * stays what it was, wherever that is. */
+static void large(void) {
+  DMI_client_t *client = open_client();
+  const int64_t size = 300 << 10;
+  int64_t *out = malloc((size_t)size);
+  DMI_data_t kept[8], sums[8], x;
+  memset(out, 0, (size_t)size);
+  x = DMI_data_put(client, out, size);
+  for (int i = 0; i < number; i++) {
+    DMI_data_t *keep = &kept[i % 8], *sum = &sums[i % 8];
+    if (i >= 8) MUST(DMI_data_drop(client, *keep));
+    if (i >= 8) MUST(DMI_data_drop(client, *sum));
+    *keep = DMI_data_copy(client, x); /* it has two names, so its memory is not taken */
+    MUST(DMI_call_on(client, i % processes, more, DMI_INOUT(&x), DMI_VALUE(1)));
+    for (int j = 0; j < 3; j++)
+      MUST(DMI_call_on(client, i / 2 % processes, more, DMI_INOUT(&x), DMI_VALUE(1)));
+    MUST(DMI_call(client, add, DMI_IN(*keep), DMI_IN(x), DMI_OUT(sum, size)));
+  }
+  for (int i = number - 8; i < number; i++) {
+    MUST(DMI_data_read(client, kept[i % 8], out, 0, size, NULL));
+    for (int64_t j = 0; j < size / 8; j++)
+      if (out[j] != 4 * i) printf("wrong: the value before step %d\n", i);
+    MUST(DMI_data_read(client, sums[i % 8], out, 0, size, NULL));
+    for (int64_t j = 0; j < size / 8; j++)
+      if (out[j] != 8 * i + 4) printf("wrong: the sum of step %d\n", i);
+  }
+  MUST(DMI_client_close(client));
+  free(out);
+}
+
 /* Of this process. */
 static int thread_num(void) {
   FILE *file = fopen("/proc/self/status", "r");
@@ -546,12 +577,12 @@ static void misfit(void) {
 static const struct {
   const char *name;
   void (*run)(void);
-} all[] = {{"basic", basic},       {"outputs", outputs},     {"badinput", badinput},
-           {"failing", failing},   {"unknown", unknown},     {"places", places},
-           {"freed", freed},       {"nested", nested},       {"chains", chains},
-           {"unclosed", unclosed}, {"ending", ending},       {"memory", memory},
-           {"empties", empties},   {"elsewhere", elsewhere}, {"second", second},
-           {"opening", opening},   {"refused", refused},     {"misfit", misfit}};
+} all[] = {
+    {"basic", basic},     {"outputs", outputs}, {"badinput", badinput},   {"failing", failing},
+    {"unknown", unknown}, {"places", places},   {"freed", freed},         {"large", large},
+    {"nested", nested},   {"chains", chains},   {"unclosed", unclosed},   {"ending", ending},
+    {"memory", memory},   {"empties", empties}, {"elsewhere", elsewhere}, {"second", second},
+    {"opening", opening}, {"refused", refused}, {"misfit", misfit}};
 
 void DMI_main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);

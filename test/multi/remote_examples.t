@@ -14,7 +14,7 @@ my $small = $t->scale eq 'small';
 # What is printed when the result is right, and arguments of growing size, up to the number of
 # processes.
 my $residual = qr/^scaled residual [\d.]+: good$/m;
-my @sizes = map { [$_, $_ / 30] } $soak ? 960 : (300, 480, 780, 1200, 1800, 2700);
+my @sizes = map { [$_, $_ / 30] } $soak ? 1020 : (300, 480, 780, 1200, 1800, 2700);
 my %examples = (
   lu_dmi       => [$residual, @sizes],
   cholesky_dmi => [$residual, @sizes],
@@ -99,7 +99,7 @@ if (DMITest::nodes()) {
 # One is killed: what only it had is computed again.
 my @survive = (opts => ['--survive', '--dead-after', 10]);
 for my $example (sort keys %examples) {
-  for my $round (1 .. $soak ? 100 : 1) {
+  for my $round (1 .. ($soak ? 100 : 1)) {
     my $first = begin($example, 3, @survive, name => "$example survivor $round");
     my ($second, $third) = map { more($example, $first, "$_ of 3") } 2, 3;
     $first->expect_out(qr/^all calls are issued/m);

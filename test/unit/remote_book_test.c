@@ -165,6 +165,50 @@ static void test_counts(void **state) {
   ends(book);
 }
 
+static bool last_said; /* the last CALL: nobody else needs its first input */
+
+/* A call on P that makes a new value of `input`, whose handle it drops. */
+static uint64_t change(struct dmi_remote_book *book, uint64_t input) {
+  const struct dmi_remote_book_action *action;
+  uint64_t size = 10, out;
+  bool takes = true;
+  struct dmi_remote_issue issue = {
+      .inputs = &input, .takes = &takes, .sizes = &size, .input_num = 1, .output_num = 1, .on = P};
+  assert_int_equal(dmi_remote_book_call(book, &issue, &out), DMI_OK);
+  while ((action = dmi_remote_book_next(book)) != NULL) {
+    if (action->type == DMI_REMOTE_SEND_CALL) last_said = action->call->inputs[0].last;
+    note(action);
+  }
+  return out;
+}
+
+/* Who may change an input in its own memory. */
+static void test_last(void **state) {
+  (void)state;
+  for (int survive = 0; survive < 2; survive++) {
+    struct dmi_remote_book *book = new_book(survive);
+    uint64_t a, b, c, d;
+    serves(book, P);
+    a = call_on(book, P, 0, 0);
+    b = change(book, a);
+    assert_false(dmi_remote_book_drop(book, a));
+    assert_int_equal(last_said, !survive); /* with lineage it may be needed again */
+    c = call_on(book, P, b, 0);            /* needs it, too */
+    d = change(book, b);
+    assert_false(last_said);
+    assert_true(dmi_remote_book_hold(book, d));
+    b = change(book, d);
+    assert_false(last_said); /* it has another name */
+    for (uint64_t n = 2; n <= 10; n += 2)
+      done(book, P, n, (int64_t)n);
+    drop(book, b);
+    drop(book, c);
+    drop(book, d);
+    said[0] = 0;
+    ends(book);
+  }
+}
+
 static void test_wrong(void **state) {
   struct dmi_remote_book *book = new_book(false);
   uint64_t out, none = 77, size = 10, a;
@@ -384,9 +428,10 @@ static void test_forgotten(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts),  cmocka_unit_test(test_wrong),
-      cmocka_unit_test(test_failure), cmocka_unit_test(test_leave),
-      cmocka_unit_test(test_steal),   cmocka_unit_test(test_lineage),
-      cmocka_unit_test(test_spare),   cmocka_unit_test(test_forgotten)};
+      cmocka_unit_test(test_counts),   cmocka_unit_test(test_last),
+      cmocka_unit_test(test_wrong),    cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_leave),    cmocka_unit_test(test_steal),
+      cmocka_unit_test(test_lineage),  cmocka_unit_test(test_spare),
+      cmocka_unit_test(test_forgotten)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

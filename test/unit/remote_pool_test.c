@@ -99,8 +99,8 @@ static struct dmi_remote_pool *new_pool(uint32_t cores, uint64_t limit) {
 static bool call(struct dmi_remote_pool *pool, uint64_t number, uint64_t output, uint64_t a,
                  int64_t a_addr, uint64_t b, int64_t b_addr) {
   struct dmi_remote_input in[2] = {
-      {a, 1, {a_addr ? DMI_REMOTE_DONE : DMI_REMOTE_PENDING, a_addr, 10, NULL}},
-      {b, 1, {b_addr ? DMI_REMOTE_DONE : DMI_REMOTE_PENDING, b_addr, 10, NULL}}};
+      {a, 1, {a_addr ? DMI_REMOTE_DONE : DMI_REMOTE_PENDING, a_addr, 10, NULL}, false},
+      {b, 1, {b_addr ? DMI_REMOTE_DONE : DMI_REMOTE_PENDING, b_addr, 10, NULL}, false}};
   struct dmi_remote_output out = {.number = output, .at = {DMI_REMOTE_PENDING, 0, 10, NULL}};
   struct dmi_remote_call it = {.client = client,
                                .number = number,
@@ -120,7 +120,7 @@ static bool call(struct dmi_remote_pool *pool, uint64_t number, uint64_t output,
 /* The second call: of these outputs, and this input or none. */
 static bool call_of_two(struct dmi_remote_pool *pool, uint64_t first, uint64_t second,
                         uint64_t in) {
-  struct dmi_remote_input input = {in, 1, {DMI_REMOTE_PENDING, 0, 10, NULL}};
+  struct dmi_remote_input input = {in, 1, {DMI_REMOTE_PENDING, 0, 10, NULL}, false};
   struct dmi_remote_output out[2] = {{.number = first}, {.number = second}};
   return dmi_remote_pool_call(pool, &(struct dmi_remote_call){.client = client,
                                                               .number = 3,
