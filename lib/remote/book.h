@@ -145,6 +145,9 @@ struct dmi_remote_book_counts {
 };
 struct dmi_remote_book_counts dmi_remote_book_counts(const struct dmi_remote_book *book);
 
+/* True if calls are placed at this server, so that it will be heard again. */
+bool dmi_remote_book_awaits(const struct dmi_remote_book *book, dmi_uid_t server);
+
 /* Rules that tests switch off (base/mutation.h). */
 enum dmi_remote_book_break {
   DMI_REMOTE_BOOK_BREAK_NOTHING,

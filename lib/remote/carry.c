@@ -162,11 +162,17 @@ void dmi_remote_carry(struct dmi_remote *remote) {
   free(at_once.fetches);
 }
 
+#define DROP_WEIGHT 1024 /* bytes that a value costs its server beside its own */
+
 /* ---- A book --------------------------------------------------------------------------------- */
 
+/* A server that has calls is heard again, and the DROP may wait until then; but not for memory. */
 static void send_drop(struct dmi_remote *remote, const struct dmi_remote_user *user,
                       const struct dmi_remote_book_action *act) {
-  struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_DROP);
+  struct dmi_pack *body =
+      dmi_remote_book_awaits(user->book, act->to)
+          ? dmi_remote_line_lazy(remote, act->to, DMI_RMT_DROP, DROP_WEIGHT + act->result.size)
+          : dmi_remote_line(remote, act->to, DMI_RMT_DROP);
   dmi_remote_pack_client(body, user->id);
   dmi_pack_u64(body, act->number);
   dmi_pack_u8(body, act->lost);

@@ -6,6 +6,9 @@
  * Things that follow each other to a process arrive in this order.  What is for this process itself
  * takes the same way, but not the network.
  *
+ * What nobody waits for, as DROP, is sent with the next thing for that process; by whoever knows
+ * that there may be none, at once.
+ *
  * A client's thread that issues calls leaves sending to another thread (dmi_remote_unlock_later):
  * that sends what has gathered while it was sending before.
  */
@@ -13,10 +16,12 @@
 
 #include <stdlib.h>
 
+#include "remote/bytes.h"
 #include "net/net.h"
 
-#define BODY ((size_t)32 << 10) /* bytes: a body that has as many is sent */
-#define FLUSHED 16              /* processes that are flushed at a time */
+#define BODY ((size_t)32 << 10)     /* bytes: a body that has as many is sent */
+#define WEIGHT ((uint64_t)64 << 10) /* what may wait is sent if it has as much */
+#define FLUSHED 16                  /* processes that are flushed at a time */
 
 static struct dmi_remote_line *line_of(struct dmi_remote *remote, dmi_uid_t uid) {
   struct dmi_remote_line *line;
@@ -50,17 +55,42 @@ static void end_body(struct dmi_remote *remote, struct dmi_remote_line *line) {
   }
 }
 
-struct dmi_pack *dmi_remote_line(struct dmi_remote *remote, dmi_uid_t to, enum dmi_msg_type type) {
-  struct dmi_remote_line *line = line_of(remote, to);
+static void begin_thing(struct dmi_remote *remote, struct dmi_remote_line *line,
+                        enum dmi_msg_type type) {
   if (line->num && (line->type != type || line->body.len >= BODY)) end_body(remote, line);
   line->type = type;
   line->num++;
-  if (!line->listed) {
-    line->listed = true;
-    line->next = remote->lines_used;
-    remote->lines_used = line;
-  }
+}
+
+/* It is sent when the lock is released. */
+static void list(struct dmi_remote *remote, struct dmi_remote_line *line) {
+  line->weight = 0;
+  if (line->listed) return;
+  line->listed = true;
+  line->next = remote->lines_used;
+  remote->lines_used = line;
+}
+
+struct dmi_pack *dmi_remote_line(struct dmi_remote *remote, dmi_uid_t to, enum dmi_msg_type type) {
+  struct dmi_remote_line *line = line_of(remote, to);
+  begin_thing(remote, line, type);
+  list(remote, line);
   return &line->body;
+}
+
+struct dmi_pack *dmi_remote_line_lazy(struct dmi_remote *remote, dmi_uid_t to,
+                                      enum dmi_msg_type type, uint64_t weight) {
+  struct dmi_remote_line *line = line_of(remote, to);
+  begin_thing(remote, line, type);
+  if (!line->listed) line->weight = dmi_remote_sum(line->weight, weight);
+  if (line->weight >= WEIGHT || to == remote->self.uid) list(remote, line);
+  return &line->body;
+}
+
+void dmi_remote_line_go(struct dmi_remote *remote, dmi_uid_t to) {
+  struct dmi_remote_line *line;
+  HASH_FIND(hh, remote->lines, &to, sizeof(to), line);
+  if (line && (line->num || line->unsent)) list(remote, line);
 }
 
 /* Gives messages of this process to itself; these may cause further ones. */

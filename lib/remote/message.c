@@ -236,6 +236,7 @@ static void take_load(struct dmi_remote *remote, struct dmi_remote_user *user, d
   dmi_remote_carry_book(remote, user);
   dmi_remote_book_load(user->book, from, load);
   dmi_remote_carry_book(remote, user);
+  if (!dmi_remote_book_awaits(user->book, from)) dmi_remote_line_go(remote, from);
 }
 
 bool dmi_remote_on_done(struct dmi_remote *remote, dmi_uid_t from, struct dmi_unpack *body) {
@@ -329,10 +330,18 @@ bool dmi_remote_deliver(struct dmi_remote *remote, dmi_uid_t from, uint8_t type,
 }
 
 bool dmi_remote_message(struct dmi_remote *remote, dmi_uid_t from, const struct dmi_msg *msg) {
+  uint32_t wakes;
   bool good;
   dmi_remote_lock(remote);
+  remote->defers = true;
   good = dmi_remote_deliver(remote, from, msg->type, msg->remote.num, &msg->body);
+  remote->defers = false;
+  wakes = remote->wakes;
+  remote->wakes = 0;
   dmi_remote_unlock(remote);
+  /* With the lock, a worker on the same core would wake up to wait for it. */
+  for (uint32_t i = 0; i < wakes; i++)
+    pthread_cond_signal(&remote->work);
   return good;
 }
 

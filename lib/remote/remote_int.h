@@ -28,10 +28,10 @@ struct dmi_remote_line {
   dmi_uid_t uid; /* key */
   struct dmi_pack body;
   enum dmi_msg_type type;
-  uint64_t num; /* things in `body`; 0: nothing */
-  bool listed;  /* among remote->lines_used */
-  bool unsent;  /* the network has messages that are not flushed */
-  uint64_t seq; /* CALLs of all clients that were put into it: 0 */
+  uint64_t num;    /* things in `body`; 0: nothing */
+  bool listed;     /* among remote->lines_used */
+  bool unsent;     /* the network has messages that are not flushed */
+  uint64_t weight; /* of what waits, while not `listed` */
   struct dmi_remote_line *next;
 };
 
@@ -176,6 +176,8 @@ struct dmi_remote {
   bool *places; /* of events: the n-th is taken by a call that runs */
   uint32_t place_num, place_room;
   uint32_t idle;    /* workers that sleep */
+  bool defers;      /* they are woken only when the lock is free (dmi_remote_message) */
+  uint32_t wakes;   /* so many then */
   uint32_t soon;    /* workers that look for another call now */
   uint32_t queued;  /* of `runs` */
   uint32_t running; /* calls, with those that wait inside */
@@ -202,6 +204,11 @@ struct dmi_pack *dmi_remote_line(struct dmi_remote *remote, dmi_uid_t to, enum d
 static inline void dmi_remote_lock(struct dmi_remote *remote) {
   dmi_mutex_lock(&remote->lock);
 }
+/* The same for what may wait until something else is sent to that process, or until
+ * dmi_remote_line_go for it. */
+struct dmi_pack *dmi_remote_line_lazy(struct dmi_remote *remote, dmi_uid_t to,
+                                      enum dmi_msg_type type, uint64_t weight);
+void dmi_remote_line_go(struct dmi_remote *remote, dmi_uid_t to);
 /* Delivers and sends what is to be sent. */
 void dmi_remote_unlock(struct dmi_remote *remote);
 /* The same, soon, by another thread. */

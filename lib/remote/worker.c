@@ -211,7 +211,11 @@ void dmi_remote_run_queue(struct dmi_remote *remote, struct dmi_remote_run *run)
   remote->queued++;
   if (remote->soon >= remote->queued || remote->ended) return;
   if (remote->idle >= remote->queued - remote->soon) {
-    pthread_cond_signal(&remote->work);
+    if (remote->defers) {
+      remote->wakes++;
+    } else {
+      pthread_cond_signal(&remote->work);
+    }
     return;
   }
   (void)add_worker(remote); /* else another one takes it when it is free */
