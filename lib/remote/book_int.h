@@ -84,6 +84,7 @@ struct dmi_remote_host {
   uint64_t sent;        /* CALLs */
   uint64_t there, mark; /* bytes of inputs of the call that is being placed, if mark is its */
   size_t at;            /* in the heap */
+  uint64_t last;        /* book->placed, when it got a call last */
   struct dmi_remote_entry *calls;
   struct dmi_remote_host *prev, *next; /* in book->hosts */
 };
@@ -100,7 +101,8 @@ struct dmi_remote_book {
   struct dmi_remote_host *hosts;
   struct dmi_remote_host **heap; /* those that are open, the one with the least to do first */
   size_t open, heap_capacity, hosts_num;
-  uint64_t mark; /* of the call that is looked at */
+  uint64_t mark;   /* of the call that is looked at */
+  uint64_t placed; /* calls, since the beginning */
   struct dmi_remote_entry *unplaced, *kept, *failing;
   struct dmi_remote_item *settling; /* may be needed by nobody any more */
   uint64_t undone, bytes, lineage, kept_num, again, took;

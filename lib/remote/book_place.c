@@ -46,7 +46,8 @@ static struct dmi_remote_host *choose(struct dmi_remote_book *book,
     book->candidates[i] = (struct dmi_remote_candidate){.there = host->there,
                                                         .load = dmi_remote_host_load(host),
                                                         .cores = host->about.cores,
-                                                        .limit = host->about.limit};
+                                                        .limit = host->about.limit,
+                                                        .last = host->last};
   }
   best = dmi_remote_place_choose(book->candidates, book->candidate_num, &demand);
   return best == DMI_REMOTE_NOWHERE ? NULL : book->candidate_hosts[best];
@@ -181,6 +182,7 @@ static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) 
   entry->server = host;
   DL_APPEND(host->calls, entry);
   host->calls_num++;
+  host->last = ++book->placed;
   dmi_remote_host_moved(book, host);
   send(book, entry);
   promise(book, entry);

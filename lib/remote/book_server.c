@@ -15,12 +15,12 @@ struct dmi_remote_host *dmi_remote_host_of(const struct dmi_remote_book *book, d
   return dmi_remote_table_find(&book->by_uid, name(uid), 0);
 }
 
-/* ---- The heap: whoever has the least to do -------------------------------------------------- */
-
 bool dmi_remote_book_awaits(const struct dmi_remote_book *book, dmi_uid_t server) {
   const struct dmi_remote_host *host = dmi_remote_host_of(book, server);
   return host && host->calls_num > 0;
 }
+
+/* ---- The heap: whoever has the least to do -------------------------------------------------- */
 
 uint64_t dmi_remote_host_load(const struct dmi_remote_host *host) {
   return (uint64_t)host->calls_num + host->foreign;

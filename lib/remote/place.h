@@ -17,6 +17,7 @@ struct dmi_remote_candidate {
   uint64_t load;  /* calls that it has and that are not done */
   uint32_t cores; /* at least 1 */
   uint64_t limit; /* bytes of inputs and outputs that it can hold for one call; 0: any */
+  uint64_t last;  /* when it got a call last: any number that grows */
 };
 
 struct dmi_remote_demand {
@@ -32,8 +33,9 @@ struct dmi_remote_demand {
 uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
                                const struct dmi_remote_demand *demand);
 
-/* The index of the cheapest candidate; of equal ones that with more bytes there, then the first.
- * DMI_REMOTE_NOWHERE: none can hold the call. */
+/* The index of the cheapest candidate, where a load that is an eighth above the least one, or less,
+ * counts as that; of equal ones that with more bytes there, then that which got no call for
+ * longest, then the first.  DMI_REMOTE_NOWHERE: none can hold the call. */
 size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,
                                const struct dmi_remote_demand *demand);
 

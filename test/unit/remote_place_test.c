@@ -42,6 +42,22 @@ static void test_least_load(void **state) {
   assert_int_equal(chosen(at, 0, 0, 1), DMI_REMOTE_NOWHERE);
 }
 
+/* Queues that are about as long: calls take turns, unless their inputs are somewhere. */
+static void test_turns(void **state) {
+  struct dmi_remote_candidate at[] = {{.cores = 1, .load = 80, .last = 9},
+                                      {.cores = 1, .load = 90, .last = 8},
+                                      {.cores = 1, .load = 91, .last = 7}};
+  (void)state;
+  assert_int_equal(chosen(at, 3, 0, 1), 1);
+  at[1].last = 10;
+  assert_int_equal(chosen(at, 3, 0, 1), 0); /* the third one has too many */
+  at[1].there = 1;
+  assert_int_equal(chosen(at, 3, 1, MB), 1);
+  at[0].load = 0;
+  at[1].load = 1; /* short ones are compared exactly */
+  assert_int_equal(chosen(at, 3, 1, MB), 0);
+}
+
 static void test_limit(void **state) {
   struct dmi_remote_candidate at[] = {{.cores = 1, .limit = 100}, {.cores = 1, .load = 1000}};
   (void)state;
@@ -105,6 +121,7 @@ static void test_table(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_follows_bytes), cmocka_unit_test(test_least_load),
-      cmocka_unit_test(test_limit), cmocka_unit_test(test_extremes), cmocka_unit_test(test_table)};
+      cmocka_unit_test(test_turns),         cmocka_unit_test(test_limit),
+      cmocka_unit_test(test_extremes),      cmocka_unit_test(test_table)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
