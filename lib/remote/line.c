@@ -112,10 +112,6 @@ static uint32_t take_lines(struct dmi_remote *remote, dmi_uid_t *uids) {
   while (remote->lines_used && num < FLUSHED) {
     struct dmi_remote_line *line = remote->lines_used;
     end_body(remote, line);
-    if (remote->letters) {
-      deliver(remote);
-      continue; /* it is still in the list, perhaps not as its first any more */
-    }
     remote->lines_used = line->next;
     line->listed = false;
     if (line->unsent) uids[num++] = line->uid;
@@ -126,16 +122,16 @@ static uint32_t take_lines(struct dmi_remote *remote, dmi_uid_t *uids) {
 
 void dmi_remote_unlock(struct dmi_remote *remote) {
   dmi_uid_t uids[FLUSHED];
-  uint32_t num;
   for (;;) {
-    bool more;
-    num = take_lines(remote, uids);
-    more = remote->lines_used != NULL;
-    dmi_mutex_unlock(&remote->lock);
+    uint32_t num = take_lines(remote, uids);
+    bool more = remote->lines_used || remote->letters;
+    if (num || !more) dmi_mutex_unlock(&remote->lock);
     for (uint32_t i = 0; i < num; i++)
       dmi_net_flush(remote->process->access.net, uids[i]);
     if (!more) return;
-    dmi_mutex_lock(&remote->lock);
+    if (num) dmi_mutex_lock(&remote->lock);
+    /* Behind what others wait for: it takes time, and this process can do nothing without it. */
+    deliver(remote);
   }
 }
 
