@@ -7,7 +7,8 @@
  * columns dmirun -i HOST ./lu_dmi                joins it, at any time, from anywhere Ctrl+C leaves
  * it, at any time
  *
- * Arguments: equations, columns of a block, processes with which it begins (1), seed.
+ * Arguments: equations, columns of a block, processes with which it begins (1), seed, 1 if inputs
+ * are to be sent only when a core is free for the call that needs them (0).
  *
  * DMI_main only says what is to be done: it makes no element and sees none.  Which call waits for
  * which, where it runs, what is sent when and what meanwhile is computed follows from the data.  In
@@ -226,7 +227,8 @@ void DMI_main(int argc, char **argv) {
   lu_t lu = {.s = {.n = number_or(argc, argv, 1, "equations", 1024, 1),
                    .nb = number_or(argc, argv, 2, "columns", 64, 1),
                    .seed = number_or(argc, argv, 4, "seed", 1, 0)}};
-  const DMI_client_options_t options = {.processes = number_or(argc, argv, 3, "processes", 1, 1)};
+  const DMI_client_options_t options = {.processes = number_or(argc, argv, 3, "processes", 1, 1),
+                                        .late_fetch = number_or(argc, argv, 5, "late", 0, 0)};
   const double n = (double)lu.s.n, operations = 2 * n * n * n / 3 + 3 * n * n / 2;
   lu.num = blocks_num(&lu.s);
   lu.columns = my_malloc((size_t)lu.num * sizeof(DMI_data_t));

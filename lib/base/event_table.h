@@ -164,6 +164,11 @@
     TEXT(function, "", "its name") \
     NUMBER(us, "us", "since it began") \
     NUMBER(failed, "", "1: it has failed")) \
+  EVENT(value_fetched, DEBUG, NOT, "remote", "", "Bytes of an input are here that were made by another process.", \
+    TEXT(client, "", "as above") \
+    NUMBER(value, "", "its number there") \
+    NUMBER(bytes, "bytes", "its size") \
+    NUMBER(us, "us", "since they were asked for")) \
   EVENT(call_returned, DEBUG, NOT, "remote", "", "The call was given back before it began.", \
     TEXT(client, "", "as above") \
     NUMBER(call, "", "its number"))

@@ -71,9 +71,8 @@ static void demand(struct dmi_remote_book *book, struct dmi_remote_entry *entry)
     struct dmi_remote_item *item = entry->needs[i].value;
     if (item->mark == book->mark) continue;
     item->mark = book->mark;
-    entry->inputs = dmi_remote_sum(entry->inputs, item->at.size);
+    entry->memory = dmi_remote_sum(entry->memory, item->at.size);
   }
-  entry->memory = dmi_remote_sum(entry->memory, entry->inputs);
 }
 
 void dmi_remote_entry_begin(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {

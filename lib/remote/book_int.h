@@ -34,6 +34,7 @@ struct dmi_remote_item {
   uint64_t weight; /* bytes of it in book->lineage: put, and kept for that only */
   uint32_t gen;    /* of the call, when it made it, or is to */
   uint64_t mark;   /* see book->mark */
+  uint64_t copies; /* servers that had calls which need it, and may have its bytes */
   uint32_t index;  /* which output of its call it is */
   uint32_t handles;
   uint32_t lineage; /* calls that are kept and have it as input, as often as they do */
@@ -63,7 +64,7 @@ struct dmi_remote_entry {
   dmi_uid_t on;                     /* the server it was issued for; 0: any */
   dmi_uid_t thief;                  /* the server it was stolen for; 0: none */
   uint64_t bytes;                   /* of the block */
-  uint64_t inputs, memory;          /* bytes: see struct dmi_remote_demand */
+  uint64_t memory;                  /* bytes: see struct dmi_remote_demand */
   uint32_t keep;                    /* outputs that have a record */
   struct dmi_remote_why *why;       /* DOOMED: a reference */
   struct dmi_remote_need *needs;    /* input_num */
@@ -75,16 +76,17 @@ struct dmi_remote_entry {
 
 struct dmi_remote_host {
   struct dmi_remote_server about;
-  bool open;            /* it gets calls: is in the heap */
-  dmi_uid_t thief;      /* for whom it was asked to give back calls; 0: it was not */
-  bool robs;            /* another one was asked for it */
-  uint32_t calls_num;   /* placed there */
-  uint32_t ready;       /* of them, believed to be ready without a core */
-  uint32_t foreign;     /* calls of others that it has */
-  uint64_t sent;        /* CALLs */
-  uint64_t there, mark; /* bytes of inputs of the call that is being placed, if mark is its */
-  size_t at;            /* in the heap */
-  uint64_t last;        /* book->placed, when it got a call last */
+  bool open;          /* it gets calls: is in the heap */
+  dmi_uid_t thief;    /* for whom it was asked to give back calls; 0: it was not */
+  bool robs;          /* another one was asked for it */
+  uint32_t calls_num; /* placed there */
+  uint32_t ready;     /* of them, believed to be ready without a core */
+  uint32_t foreign;   /* calls of others that it has */
+  uint64_t sent;      /* CALLs */
+  uint64_t mark;      /* it is a candidate for the call that is being placed, if this is its */
+  uint64_t bit;       /* of this server in the copies of values; others may have the same */
+  size_t at;          /* in the heap */
+  uint64_t last;      /* book->placed, when it got a call last */
   struct dmi_remote_entry *calls;
   struct dmi_remote_host *prev, *next; /* in book->hosts */
 };

@@ -7,13 +7,13 @@
 #include "base/xalloc.h"
 #include "dmi_api.h"
 #include "remote/book_int.h"
+#include "remote/bytes.h"
 
 /* ---- Where ---------------------------------------------------------------------------------- */
 
 static void add_candidate(struct dmi_remote_book *book, struct dmi_remote_host *host) {
   if (!host || !host->open || host->mark == book->mark) return;
   host->mark = book->mark;
-  host->there = 0;
   if (book->candidate_num == book->candidate_capacity) {
     book->candidate_capacity = book->candidate_capacity ? 2 * book->candidate_capacity : 8;
     book->candidates =
@@ -24,14 +24,38 @@ static void add_candidate(struct dmi_remote_book *book, struct dmi_remote_host *
   book->candidate_hosts[book->candidate_num++] = host;
 }
 
-/* Where the inputs are, and how many bytes of them. */
+/* What it costs to have an input elsewhere.  One that is changed costs twice: what is made of it
+ * will be there, too, and move all that needs it; others only leave a copy. */
+static uint64_t weight(const struct dmi_remote_need *need) {
+  return need->value->at.size << (need->takes && need->value->at.size < UINT64_MAX / 4);
+}
+
+/* Where the inputs are. */
 static void ask_inputs(struct dmi_remote_book *book, const struct dmi_remote_entry *entry) {
   for (uint32_t i = 0; i < entry->call.input_num; i++) {
     const struct dmi_remote_item *item = entry->needs[i].value;
-    struct dmi_remote_host *host = item->server ? dmi_remote_host_of(book, item->server) : NULL;
-    add_candidate(book, host);
-    if (host && host->open) host->there += item->at.size;
+    add_candidate(book, item->server ? dmi_remote_host_of(book, item->server) : NULL);
   }
+}
+
+/* Bytes of inputs that this server has, or will have, as it makes them or another call there needs
+ * them. */
+static uint64_t bytes_there(const struct dmi_remote_host *host,
+                            const struct dmi_remote_entry *entry) {
+  uint64_t there = 0;
+  for (uint32_t i = 0; i < entry->call.input_num; i++) {
+    const struct dmi_remote_item *item = entry->needs[i].value;
+    if (item->server == host->about.uid || (item->copies & host->bit))
+      there = dmi_remote_sum(there, weight(&entry->needs[i]));
+  }
+  return there;
+}
+
+static uint64_t bytes_needed(const struct dmi_remote_entry *entry) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < entry->call.input_num; i++)
+    bytes = dmi_remote_sum(bytes, weight(&entry->needs[i]));
+  return bytes;
 }
 
 static struct dmi_remote_host *choose(struct dmi_remote_book *book,
@@ -39,11 +63,11 @@ static struct dmi_remote_host *choose(struct dmi_remote_book *book,
   uint64_t moved =
       book->took / 1000 * book->config.rate + book->took % 1000 * book->config.rate / 1000;
   struct dmi_remote_demand demand = {
-      .inputs = entry->inputs, .memory = entry->memory, .unit = moved ? moved : 1};
+      .inputs = bytes_needed(entry), .memory = entry->memory, .unit = moved ? moved : 1};
   size_t best;
   for (size_t i = 0; i < book->candidate_num; i++) {
     const struct dmi_remote_host *host = book->candidate_hosts[i];
-    book->candidates[i] = (struct dmi_remote_candidate){.there = host->there,
+    book->candidates[i] = (struct dmi_remote_candidate){.there = bytes_there(host, entry),
                                                         .load = dmi_remote_host_load(host),
                                                         .cores = host->about.cores,
                                                         .limit = host->about.limit,
@@ -183,6 +207,8 @@ static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) 
   DL_APPEND(host->calls, entry);
   host->calls_num++;
   host->last = ++book->placed;
+  for (uint32_t i = 0; i < entry->call.input_num; i++)
+    entry->needs[i].value->copies |= host->bit;
   dmi_remote_host_moved(book, host);
   send(book, entry);
   promise(book, entry);

@@ -140,6 +140,7 @@ void dmi_remote_book_serves(struct dmi_remote_book *book, const struct dmi_remot
   if (!host) {
     host = dmi_xalloc(1, sizeof(*host));
     host->about.uid = server->uid;
+    host->bit = UINT64_C(1) << (server->uid % 64);
     dmi_remote_table_put(&book->by_uid, name(server->uid), 0, host);
     DL_APPEND(book->hosts, host);
     book->hosts_num++;

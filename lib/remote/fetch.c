@@ -70,6 +70,7 @@ static void lend_page(struct dmi_remote_reading *reading) {
 
 /* An input of a call: where are its bytes to be? */
 static void begin_input(struct dmi_remote_reading *reading) {
+  if (!reading->again) reading->begun = dmi_remote_clock();
   if (reading->size >= (int64_t)DMI_LARGE_MIN && !reading->again) {
     bring_page(reading);
     return;
@@ -100,6 +101,12 @@ void dmi_remote_reading_go(struct dmi_remote_reading *reading) {
 /* Only bytes that are lost can be made again.  If they are there, but cannot be read, as there is
  * no memory, the calls that need them fail. */
 static void input_over(struct dmi_remote *remote, struct dmi_remote_reading *reading) {
+  char client[DMI_REMOTE_CLIENT_TEXT];
+  if (reading->error == DMI_OK)
+    dmi_emit(&remote->process->stream, value_fetched,
+             .client = dmi_remote_client_text(reading->fetch->client, client),
+             .value = reading->fetch->number, .bytes = (uint64_t)reading->size,
+             .us = (dmi_remote_clock() - reading->begun) / 1000);
   if (reading->error == DMI_OK || dmi_remote_is_lost(reading->error)) {
     dmi_remote_pool_fetched(remote->pool, reading->fetch, reading->error == DMI_OK);
   } else {

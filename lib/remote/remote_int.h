@@ -113,6 +113,7 @@ struct dmi_remote_reading {
   int64_t offset, size, addr;
   DMI_local_status_t *status;
   int32_t error;
+  uint64_t begun;      /* ns: when the bytes were asked for */
   bool again;          /* begun a second time, without a copy of the page */
   bool lends;          /* an input whose page is to be here: its frame is lent */
   unsigned char first; /* lends: byte of the page */
@@ -302,6 +303,7 @@ void dmi_remote_workers_join(struct dmi_remote *remote);
 void dmi_remote_runs_end(struct dmi_remote *remote);
 /* The call that the calling thread runs; NULL: none. */
 DMI_remote_t *dmi_remote_mine(void);
+uint64_t dmi_remote_clock(void); /* ns */
 /* It waits for something, and goes on; with the lock. */
 void dmi_remote_waits(struct dmi_remote *remote);
 void dmi_remote_resumes(struct dmi_remote *remote);

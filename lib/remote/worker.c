@@ -36,7 +36,7 @@ void dmi_remote_resumes(struct dmi_remote *remote) {
   dmi_remote_carry(remote);
 }
 
-static uint64_t clock_ns(void) {
+uint64_t dmi_remote_clock(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -110,11 +110,11 @@ static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *q
   dmi_remote_unlock_later(remote);
   if (outputs > 4) made = dmi_xalloc(outputs, sizeof(*made));
   emit_fired(&call);
-  begin = clock_ns();
+  begin = dmi_remote_clock();
   mine = &call;
   why = call.store ? dmi_remote_run(&call, made) : closed();
   mine = NULL;
-  took = clock_ns() - begin;
+  took = dmi_remote_clock() - begin;
   emit_done(&call, took, why != NULL);
   dmi_remote_lock(remote);
   remote->running--;
