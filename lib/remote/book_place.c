@@ -9,6 +9,8 @@
 #include "remote/book_int.h"
 #include "remote/bytes.h"
 
+#define TOOK 100000 /* ns: of a call, before one is done */
+
 /* ---- Where ---------------------------------------------------------------------------------- */
 
 static void add_candidate(struct dmi_remote_book *book, struct dmi_remote_host *host) {
@@ -38,15 +40,23 @@ static void ask_inputs(struct dmi_remote_book *book, const struct dmi_remote_ent
   }
 }
 
+/* The call goes on with this value: it changes it, or needs no other.  One that needs several is
+ * not bound to any of them: calls that need the same ones could run at the same time. */
+static bool goes_on(const struct dmi_remote_entry *entry, uint32_t i) {
+  return entry->needs[i].takes || entry->call.input_num == 1;
+}
+
 /* Bytes of inputs that this server has, or will have, as it makes them or another call there needs
- * them. */
+ * them.  `made`: of those that the call goes on with, bytes that it makes. */
 static uint64_t bytes_there(const struct dmi_remote_host *host,
-                            const struct dmi_remote_entry *entry) {
+                            const struct dmi_remote_entry *entry, uint64_t *made) {
   uint64_t there = 0;
+  *made = 0;
   for (uint32_t i = 0; i < entry->call.input_num; i++) {
     const struct dmi_remote_item *item = entry->needs[i].value;
-    if (item->server == host->about.uid || (item->copies & host->bit))
-      there = dmi_remote_sum(there, weight(&entry->needs[i]));
+    const bool here = item->server == host->about.uid;
+    if (here || (item->copies & host->bit)) there = dmi_remote_sum(there, weight(&entry->needs[i]));
+    if (here && goes_on(entry, i)) *made = dmi_remote_sum(*made, item->at.size);
   }
   return there;
 }
@@ -60,18 +70,19 @@ static uint64_t bytes_needed(const struct dmi_remote_entry *entry) {
 
 static struct dmi_remote_host *choose(struct dmi_remote_book *book,
                                       const struct dmi_remote_entry *entry) {
-  uint64_t moved =
-      book->took / 1000 * book->config.rate + book->took % 1000 * book->config.rate / 1000;
+  const uint64_t took = book->took ? book->took : TOOK;
+  const uint64_t moved = took / 1000 * book->config.rate + took % 1000 * book->config.rate / 1000;
   struct dmi_remote_demand demand = {
       .inputs = bytes_needed(entry), .memory = entry->memory, .unit = moved ? moved : 1};
   size_t best;
   for (size_t i = 0; i < book->candidate_num; i++) {
     const struct dmi_remote_host *host = book->candidate_hosts[i];
-    book->candidates[i] = (struct dmi_remote_candidate){.there = bytes_there(host, entry),
-                                                        .load = dmi_remote_host_load(host),
-                                                        .cores = host->about.cores,
-                                                        .limit = host->about.limit,
-                                                        .last = host->last};
+    struct dmi_remote_candidate *at = &book->candidates[i];
+    *at = (struct dmi_remote_candidate){.load = dmi_remote_host_load(host),
+                                        .cores = host->about.cores,
+                                        .limit = host->about.limit,
+                                        .last = host->last};
+    at->there = bytes_there(host, entry, &at->made);
   }
   best = dmi_remote_place_choose(book->candidates, book->candidate_num, &demand);
   return best == DMI_REMOTE_NOWHERE ? NULL : book->candidate_hosts[best];

@@ -43,13 +43,14 @@ static uint64_t least_load(const struct dmi_remote_candidate *at, size_t num,
 static uint64_t cost_beside(const struct dmi_remote_candidate *at,
                             const struct dmi_remote_demand *demand, uint64_t least) {
   const uint64_t more = load_of(at) - least;
-  return dmi_remote_place_cost(at, demand) - (more <= least / 8 ? more : 0);
+  const uint64_t moved = dmi_remote_place_cost(at, demand) - load_of(at);
+  return (more <= least / 8 ? least : load_of(at)) + (moved < ONE / 4 ? 0 : moved);
 }
 
 static bool is_better(const struct dmi_remote_candidate *a, uint64_t cost,
                       const struct dmi_remote_candidate *than, uint64_t least) {
   if (cost != least) return cost < least;
-  return a->there != than->there ? a->there > than->there : a->last < than->last;
+  return a->made != than->made ? a->made > than->made : a->last < than->last;
 }
 
 size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,

@@ -14,6 +14,7 @@
 /* A server that may get the call. */
 struct dmi_remote_candidate {
   uint64_t there; /* bytes of the call's inputs that need not be moved there */
+  uint64_t made;  /* bytes of inputs that it goes on with, and that are or will be made there */
   uint64_t load;  /* calls that it has and that are not done */
   uint32_t cores; /* at least 1 */
   uint64_t limit; /* bytes of inputs and outputs that it can hold for one call; 0: any */
@@ -34,8 +35,9 @@ uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
                                const struct dmi_remote_demand *demand);
 
 /* The index of the cheapest candidate, where a load that is an eighth above the least one, or less,
- * counts as that; of equal ones that with more bytes there, then that which got no call for
- * longest, then the first.  DMI_REMOTE_NOWHERE: none can hold the call. */
+ * counts as that, and bytes that are moved in less than a quarter of the time of a call as none; of
+ * equal ones that where more of the bytes are made, then that which got no call for longest, then
+ * the first.  DMI_REMOTE_NOWHERE: none can hold the call. */
 size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,
                                const struct dmi_remote_demand *demand);
 

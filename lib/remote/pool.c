@@ -33,8 +33,7 @@ static void free_task(struct dmi_remote_task *task) {
   free(task);
 }
 
-static void free_value(struct dmi_remote_pool *pool, struct dmi_remote_value *value) {
-  pool->carried -= value->carried;
+static void free_value(struct dmi_remote_value *value) {
   free(value->fetch.carried);
   dmi_remote_value_unread(value);
   dmi_remote_why_release(value->at.why);
@@ -51,7 +50,7 @@ static void empty_trash(struct dmi_remote_pool *pool) {
   while (pool->old_values) {
     struct dmi_remote_value *value = pool->old_values;
     pool->old_values = value->next_trash;
-    free_value(pool, value);
+    free_value(value);
   }
 }
 

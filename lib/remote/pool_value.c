@@ -45,6 +45,8 @@ void dmi_remote_value_settle(struct dmi_remote_pool *pool, struct dmi_remote_val
     hide(pool, value);
   }
   if (value->bytes == DMI_REMOTE_READING) return;
+  pool->carried -= value->carried;
+  value->carried = 0;
   value->next_trash = pool->old_values;
   pool->old_values = value;
 }

@@ -22,7 +22,7 @@ static size_t chosen(const struct dmi_remote_candidate *at, size_t num, uint64_t
 }
 
 static void test_follows_bytes(void **state) {
-  struct dmi_remote_candidate at[] = {{.cores = 1}, {.cores = 1, .there = 8 * MB}};
+  struct dmi_remote_candidate at[] = {{.cores = 1}, {.cores = 1, .there = 8 * MB, .made = 8 * MB}};
   (void)state;
   assert_int_equal(chosen(at, 2, 8 * MB, MB), 1);
   at[1].load = 8; /* as dear as moving the bytes: they stay */
@@ -51,8 +51,11 @@ static void test_turns(void **state) {
   assert_int_equal(chosen(at, 3, 0, 1), 1);
   at[1].last = 10;
   assert_int_equal(chosen(at, 3, 0, 1), 0); /* the third one has too many */
-  at[1].there = 1;
+  at[0].there = 1;                          /* a copy of so little does not count */
+  at[1].there = at[1].made = 1;
   assert_int_equal(chosen(at, 3, 1, MB), 1);
+  at[0].there = MB;
+  assert_int_equal(chosen(at, 3, MB, MB), 0);
   at[0].load = 0;
   at[1].load = 1; /* short ones are compared exactly */
   assert_int_equal(chosen(at, 3, 1, MB), 0);
