@@ -176,11 +176,13 @@ struct dmi_remote {
   uint32_t worker_num;
   bool *places; /* of events: the n-th is taken by a call that runs */
   uint32_t place_num, place_room;
-  uint32_t idle;    /* workers that sleep */
-  bool defers;      /* they are woken only when the lock is free (dmi_remote_message) */
-  uint32_t wakes;   /* so many then */
-  uint32_t soon;    /* workers that look for another call now */
-  uint32_t queued;  /* of `runs` */
+  uint32_t idle;           /* workers that sleep */
+  bool defers;             /* they are woken only when the lock is free (dmi_remote_message) */
+  uint32_t wakes;          /* so many then */
+  uint32_t soon;           /* workers that look for another call now */
+  _Atomic uint32_t queued; /* of `runs`; written with the lock */
+  uint32_t vain;    /* how often in a row a worker has looked for a call in vain before it slept */
+  uint32_t skips;   /* so often none looks */
   uint32_t running; /* calls, with those that wait inside */
   uint32_t blocked; /* of these, those that wait inside */
   bool no_thread;   /* said: none could be made */

@@ -5,6 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,10 @@
  * another one.  The sender would not get the core before that is over; and what others wait for is
  * worth the time of a system call.  Short calls are faster if many share one. */
 #define LONG 20000
+#define LONG_CALL 1000000 /* ns: behind calls that take longer waking up costs nothing */
+
+/* ns: so long a worker looks for another call before it sleeps. */
+#define LOOKS 60000
 
 static __thread DMI_remote_t *mine;
 
@@ -157,6 +162,31 @@ static void fail_first(struct dmi_remote *remote, struct dmi_remote_why *why) {
   if (queued.held) dmi_remote_store_give(remote, client);
 }
 
+/* With the lock, which is released meanwhile: waits for a while without sleeping, as a call that
+ * needs what was made just now may come back soon, and waking up from an idle core takes longer
+ * than a short call.  It gives the core to whoever can use it; and the more often it was in vain,
+ * the more seldom it is tried.  `took`: ns of the last call. */
+static void look(struct dmi_remote *remote, uint64_t took) {
+  const uint64_t until = dmi_remote_clock() + LOOKS;
+  if (took > LONG_CALL) return;
+  if (remote->skips) {
+    remote->skips--;
+    return;
+  }
+  remote->soon++;
+  dmi_mutex_unlock(&remote->lock);
+  while (!atomic_load_explicit(&remote->queued, memory_order_relaxed) && dmi_remote_clock() < until)
+    sched_yield();
+  dmi_remote_lock(remote);
+  remote->soon--;
+  if (remote->runs) {
+    remote->vain = 0;
+  } else {
+    if (remote->vain < 10) remote->vain++;
+    remote->skips = (1u << remote->vain) - 1;
+  }
+}
+
 static void *body(void *arg) {
   struct dmi_remote_worker *worker = arg;
   struct dmi_remote *remote = worker->remote;
@@ -168,9 +198,11 @@ static void *body(void *arg) {
     if (remote->runs) {
       const struct dmi_remote_queued queued = take(remote);
       const uint64_t took = run(remote, &queued);
-      if (!remote->lines_used || (remote->runs && took < LONG)) continue;
-      dmi_remote_unlock(remote); /* before it sleeps, or is busy for long */
-      dmi_remote_lock(remote);
+      if (remote->lines_used && (!remote->runs || took >= LONG)) {
+        dmi_remote_unlock(remote); /* before it sleeps, or is busy for long */
+        dmi_remote_lock(remote);
+      }
+      if (!remote->runs && !remote->ended) look(remote, took);
       continue;
     }
     remote->idle++;
