@@ -43,8 +43,9 @@ static uint64_t least_load(const struct dmi_remote_candidate *at, size_t num,
 static uint64_t cost_beside(const struct dmi_remote_candidate *at,
                             const struct dmi_remote_demand *demand, uint64_t least) {
   const uint64_t more = load_of(at) - least;
+  const uint64_t chance = least < 8 * ONE ? 0 : least < 32 * ONE ? ONE : least / 32;
   const uint64_t moved = dmi_remote_place_cost(at, demand) - load_of(at);
-  return (more <= least / 8 ? least : load_of(at)) + (moved < ONE / 4 ? 0 : moved);
+  return (more <= chance ? least : load_of(at)) + (moved < ONE / 4 ? 0 : moved);
 }
 
 static bool is_better(const struct dmi_remote_candidate *a, uint64_t cost,

@@ -34,10 +34,11 @@ struct dmi_remote_demand {
 uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
                                const struct dmi_remote_demand *demand);
 
-/* The index of the cheapest candidate, where a load that is an eighth above the least one, or less,
- * counts as that, and bytes that are moved in less than a quarter of the time of a call as none; of
- * equal ones that where more of the bytes are made, then that which got no call for longest, then
- * the first.  DMI_REMOTE_NOWHERE: none can hold the call. */
+/* The index of the cheapest candidate, where a load that is a little above the least one (by one
+ * call if that is 8 or more, by a 32nd if it is 32 or more) counts as that, and bytes that are
+ * moved in less than a quarter of the time of a call as none; of equal ones that where more of the
+ * bytes are made, then that which got no call for longest, then the first.  DMI_REMOTE_NOWHERE:
+ * none can hold the call. */
 size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,
                                const struct dmi_remote_demand *demand);
 

@@ -159,25 +159,60 @@ void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_ta
   dmi_remote_pool_act(pool, DMI_REMOTE_COMPLETE)->call = &task->call;
 }
 
+/* Another server, or several calls here, wait for what it makes. */
+static bool is_awaited(const struct dmi_remote_task *task) {
+  for (uint32_t i = 0; i < task->call.output_num; i++) {
+    const struct dmi_remote_value *value = task->outputs[i];
+    if (value && (value->readers || (value->uses && value->uses->next))) return true;
+  }
+  return false;
+}
+
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   task->stage = DMI_REMOTE_READY;
-  DL_APPEND(pool->ready, task);
+  task->place = ++pool->readied;
+  task->urgent = is_awaited(task);
+  if (task->urgent)
+    DL_APPEND(pool->urgent, task);
+  else
+    DL_APPEND(pool->ready, task);
+}
+
+void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
+  if (task->stage != DMI_REMOTE_READY || task->urgent) return;
+  DL_DELETE(pool->ready, task);
+  DL_APPEND(pool->urgent, task);
+  task->urgent = true;
 }
 
 void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   if (task->stage == DMI_REMOTE_COMPLETED) DL_DELETE(pool->complete, task);
-  if (task->stage == DMI_REMOTE_READY) DL_DELETE(pool->ready, task);
+  if (task->stage == DMI_REMOTE_READY && task->urgent) DL_DELETE(pool->urgent, task);
+  if (task->stage == DMI_REMOTE_READY && !task->urgent) DL_DELETE(pool->ready, task);
   if (task->stage == DMI_REMOTE_FAILING) DL_DELETE(pool->failing, task);
   if (task->stage == DMI_REMOTE_READY || task->stage == DMI_REMOTE_FETCHING) pool->admitted--;
   remove_spare(task);
 }
 
+#define ROW 16 /* urgent calls that are fired in a row at most, if there are others */
+
+/* The next one to be fired; NULL: none is ready. */
+static struct dmi_remote_task *next(struct dmi_remote_pool *pool) {
+  struct dmi_remote_task *ready = pool->ready, *urgent = pool->urgent;
+  /* While a call waits inside, the newest one is first: most likely that is what is waited for.
+   * In order, each would wait inside before what an older one needs is begun. */
+  if (pool->running > pool->active) {
+    if (ready) ready = ready->prev;
+    if (urgent) urgent = urgent->prev;
+    return !urgent || (ready && ready->place > urgent->place) ? ready : urgent;
+  }
+  pool->row = ready && urgent && pool->row < ROW ? pool->row + 1 : 0;
+  return !urgent || (ready && !pool->row) ? ready : urgent;
+}
+
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool) {
-  while (pool->ready && pool->active < pool->config.cores) {
-    /* While a call waits inside, the newest one is first: most likely that is what is waited for.
-     * In order, each would wait inside before what an older one needs is begun. */
-    bool blocked = pool->running > pool->active;
-    struct dmi_remote_task *task = blocked ? pool->ready->prev : pool->ready;
+  struct dmi_remote_task *task;
+  while (pool->active < pool->config.cores && (task = next(pool)) != NULL) {
     dmi_remote_task_out(pool, task);
     task->stage = DMI_REMOTE_RUNNING;
     pool->running++;

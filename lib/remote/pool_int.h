@@ -49,6 +49,8 @@ struct dmi_remote_task {
   struct dmi_remote_task *prev_own, *next_own; /* in client->tasks */
   struct dmi_remote_task *prev_spare, *next_spare; /* in client->spare, if `spare` */
   bool spare;                                      /* it could be stolen */
+  bool urgent;    /* READY: in pool->urgent, as others wait for what it makes */
+  uint64_t place; /* READY: so manyth that became so */
 };
 
 /* ---- Values --------------------------------------------------------------------------------- */
@@ -107,7 +109,9 @@ struct dmi_remote_pool {
   struct dmi_remote_table clients;    /* {id, 0} -> struct dmi_remote_pool_client */
   struct dmi_remote_pool_client *all; /* clients */
   struct dmi_range_set closed;        /* clients (process << 32 | n) that are never heard again */
-  struct dmi_remote_task *complete, *ready, *failing;
+  struct dmi_remote_task *complete, *ready, *urgent, *failing;
+  uint64_t readied;              /* calls that have become READY */
+  uint32_t row;                  /* urgent ones fired in a row while others were ready */
   struct dmi_remote_value *idle; /* oldest first */
   uint64_t used, calls, made, fired, took;
   uint64_t carried;                       /* bytes that HAVEs have brought, before FETCH */
@@ -171,6 +175,8 @@ void dmi_remote_value_release(struct dmi_remote_pool *pool, struct dmi_remote_va
 void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* The call has memory and all bytes. */
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+/* Somebody waits for what this call makes. */
+void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* Fires calls as long as there are cores. */
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool);
 /* The call, which was not fired, will fail: takes a reference to `why`. */

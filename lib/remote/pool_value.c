@@ -219,6 +219,7 @@ bool dmi_remote_pool_want(struct dmi_remote_pool *pool, dmi_remote_client_t id, 
     if (!DMI_BROKEN(pool, DMI_REMOTE_BREAK_TOLD)) send_have(pool, value, to, seq, NULL);
   } else if (value && value->maker) {
     add_reader(value, to, seq);
+    dmi_remote_task_urge(pool, value->maker);
   }
   dmi_remote_pool_end(pool);
   return true;

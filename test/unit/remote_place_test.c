@@ -45,8 +45,8 @@ static void test_least_load(void **state) {
 /* Queues that are about as long: calls take turns, unless their inputs are somewhere. */
 static void test_turns(void **state) {
   struct dmi_remote_candidate at[] = {{.cores = 1, .load = 80, .last = 9},
-                                      {.cores = 1, .load = 90, .last = 8},
-                                      {.cores = 1, .load = 91, .last = 7}};
+                                      {.cores = 1, .load = 82, .last = 8},
+                                      {.cores = 1, .load = 83, .last = 7}};
   (void)state;
   assert_int_equal(chosen(at, 3, 0, 1), 1);
   at[1].last = 10;

@@ -490,6 +490,66 @@ static void test_old(void **state) {
   ends(pool);
 }
 
+/* Calls whose outputs others wait for are fired before those that are ready longer. */
+static void test_urgent(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  (void)state;
+  for (uint64_t n = 1; n <= 5; n += 2)
+    assert_true(call(pool, n, n + 1, 0, 0, 0, 0));
+  expect(pool, "run1");
+  assert_true(dmi_remote_pool_want(pool, client, 6, OTHER, 9)); /* it is ready already */
+  assert_true(call(pool, 7, 8, 0, 0, 0, 0));
+  assert_true(call(pool, 9, 0, 10, 0, 0, 0));
+  assert_true(call(pool, 11, 0, 10, 0, 0, 0));
+  assert_true(call(pool, 12, 10, 2, 0, 0, 0)); /* two calls wait for what it makes */
+  done(pool, 1, 100);
+  expect(pool, "done1 fetch2@100 run5");
+  dmi_remote_pool_fetched(pool, fetch[2], true);
+  expect(pool, "");
+  done(pool, 5, 300);
+  expect(pool, "have6:6 done5 run12");
+  done(pool, 12, 400);
+  expect(pool, "release2 done12 fetch10@400 run3");
+  dmi_remote_pool_close(pool, client);
+  drain(pool);
+  dmi_remote_pool_done(pool, run[3], NULL, 1);
+  drain(pool);
+  dmi_remote_pool_fetched(pool, fetch[10], true);
+  drain(pool);
+  said[0] = 0;
+  ends(pool);
+}
+
+/* Not for ever: others are ready, too. */
+static void test_row(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  uint32_t before = 0;
+  (void)state;
+  assert_true(call(pool, 1, 2, 0, 0, 0, 0));
+  assert_true(call(pool, 3, 4, 0, 0, 0, 0)); /* nobody waits for it */
+  expect(pool, "run1");
+  for (uint64_t n = 5; n < 85; n += 2) {
+    assert_true(call(pool, n, n + 1, 0, 0, 0, 0));
+    assert_true(dmi_remote_pool_want(pool, client, n + 1, OTHER, n));
+    drain(pool);
+  }
+  for (uint64_t n = 1; n != 3; before++) {
+    said[0] = 0;
+    done(pool, n, (int64_t)n);
+    drain(pool);
+    n = strtoull(strstr(said, "run") + 3, NULL, 10);
+  }
+  assert_int_equal(before, 17);
+  said[0] = 0;
+  dmi_remote_pool_close(pool, client);
+  dmi_remote_pool_next(pool);
+  drain(pool);
+  dmi_remote_pool_done(pool, run[3], NULL, 1);
+  drain(pool);
+  said[0] = 0;
+  ends(pool);
+}
+
 /* Bytes of small values go with a HAVE, and are not read then. */
 static void test_carried(void **state) {
   struct dmi_remote_pool *pool = new_pool(1, 320); /* two values may be kept that were brought */
@@ -545,6 +605,7 @@ int main(void) {
       cmocka_unit_test(test_failure),   cmocka_unit_test(test_leave),
       cmocka_unit_test(test_steal),     cmocka_unit_test(test_lost),
       cmocka_unit_test(test_again),     cmocka_unit_test(test_old),
+      cmocka_unit_test(test_urgent),    cmocka_unit_test(test_row),
       cmocka_unit_test(test_carried)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
