@@ -11,7 +11,7 @@ test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
 bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
-	test/bench/bench_leave_dmi test/bench/bench_ops_dmi test/bench/bench_remote_dmi \
+	test/bench/bench_leave_dmi test/bench/bench_many_dmi test/bench/bench_ops_dmi test/bench/bench_remote_dmi \
 	test/bench/bench_rescale_dmi \
 	test/bench/bench_sync_dmi \
 	test/bench/bench_tree_dmi
@@ -51,7 +51,7 @@ CLEANFILES += test/bench/net_echo
 
 # Remote functions; LU beside the same program written for MPI.
 BENCH_TARGETS += bench-remote
-bench-remote: all test/bench/bench_remote_dmi
+bench-remote: all test/bench/bench_remote_dmi test/bench/bench_many_dmi
 	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_lu
 	$(PERL) $(top_srcdir)/test/bench/remote $(abs_builddir)
 

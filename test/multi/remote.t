@@ -97,6 +97,23 @@ ends_well(begin('freed', $_, $soak ? 20_000 : 2000, opts => [-s => '16M'])) for 
 ends_well(begin('large', $_, $soak ? 2000 : 100)) for 1 .. 3;
 ends_well(begin('empties', $_, $soak ? 1_000_000 : 50_000)) for 1, 2;
 
+# Calls and values are freed: memory does not grow with the number of calls.
+{
+  my $calls = $soak ? 1_000_000 : 200_000;
+  my $many  = $t->compile('test/bench/bench_many_dmi.c');
+  my $first = $t->start($many, args => [$calls, 2], name => 'many', opts => [-s => '16M']);
+  my $second = $t->start($many, join => $first, name => 'many second', opts => [-s => '16M']);
+  $first->expect_out(qr/^sum $calls$/m);
+  $_->wait_exit(0) for $first, $second;
+  my @grown = $first->out =~ /^many_peak_\d .* that ([\d.]+) since/mg;
+  is(@grown, 2, 'both processes tell of their memory');
+  diag($first->out) if $soak;
+  # A sanitizer keeps freed memory for a while.
+  open my $config, '<', $t->build . '/config.log' or die "config.log: $!\n";
+  my $sanitized = grep { /^  \$.*--enable-sanitizer/ } <$config>;
+  cmp_ok($_, '<', 4, "$_ MiB more after $calls calls") for $sanitized ? () : @grown;
+}
+
 # ---- Who comes and goes ------------------------------------------------------------------------
 
 my $steps = $soak ? 300 : 40;
