@@ -69,7 +69,8 @@ int32_t DMI_client_open(DMI_client_t **client_ptr, const DMI_client_options_t *o
  * freed, in all processes.  From then on each use of it, or of its data, fails with DMI_EINVAL.
  *
  * A client that is still open when the thread that has opened it ends (DMI_main, DMI_thread, a
- * remote function) is closed then, and a warning says so.
+ * remote function) is closed then, and a warning says so.  Another one tells of calls that have
+ * failed if none of their data was read, the first of them with its function and sentence.
  *
  * Errors: DMI_EINVAL when it is not open, or the calling remote function has not opened it.
  *
@@ -199,8 +200,9 @@ typedef struct {
  *
  * Errors: DMI_EINVAL when the client is not open, a value is not one of it or was dropped, a size
  * is negative, a pointer is NULL, the same data is given to DMI_INOUT and to another argument that
- * changes it, or there are more than 64 MiB by value.  DMI_ENOFUNC when the function was not defined by DMI_REMOTE.  DMI_ENOMEM.
- * DMI_EEND when the program is ending (dmi_ext.h).  After an error no data was changed.
+ * changes it, or there are more than 64 MiB by value.  DMI_ENOFUNC when the function was not
+ * defined by DMI_REMOTE.  DMI_ENOMEM. DMI_EEND when the program is ending (dmi_ext.h).  After an
+ * error no data was changed.
  *
  * Threads: any thread of the process that has opened the client.  (Not in the manual; chapter 3.)
  */

@@ -62,6 +62,7 @@ void dmi_remote_book_free(struct dmi_remote_book *book) {
   struct dmi_remote_host *host, *next;
   if (!book) return;
   empty_trash(book);
+  dmi_remote_why_release(book->failure);
   for (size_t i = 0; i < book->values.size; i++) {
     if (book->values.slots[i].at) free_item(book->values.slots[i].at);
   }
@@ -123,6 +124,16 @@ bool dmi_remote_book_full(struct dmi_remote_book *book) {
   bool full = book->undone && book->bytes >= book->config.most;
   if (full) book->waits = true;
   return full;
+}
+
+void dmi_remote_book_count_failure(struct dmi_remote_book *book, struct dmi_remote_why *why) {
+  if (!book->failed++) book->failure = dmi_remote_why_hold(why);
+}
+
+const struct dmi_remote_why *dmi_remote_book_failure(const struct dmi_remote_book *book,
+                                                     uint64_t *calls) {
+  *calls = book->failed;
+  return book->failure;
 }
 
 struct dmi_remote_book_counts dmi_remote_book_counts(const struct dmi_remote_book *book) {

@@ -145,6 +145,10 @@ struct dmi_remote_book_counts {
 };
 struct dmi_remote_book_counts dmi_remote_book_counts(const struct dmi_remote_book *book);
 
+/* Why a call has failed, of the first one that has; and how many have, with those that needed what
+ * such a call was to make.  NULL: none. */
+const struct dmi_remote_why *dmi_remote_book_failure(const struct dmi_remote_book *book,
+                                                     uint64_t *calls);
 /* True if calls are placed at this server, so that it will be heard again. */
 bool dmi_remote_book_awaits(const struct dmi_remote_book *book, dmi_uid_t server);
 

@@ -184,6 +184,7 @@ void dmi_remote_entry_fail(struct dmi_remote_book *book, struct dmi_remote_entry
   if (entry->where != DMI_REMOTE_UNPLACED) return;
   DL_DELETE(book->unplaced, entry);
   entry->where = DMI_REMOTE_DOOMED;
+  dmi_remote_book_count_failure(book, why);
   entry->why = dmi_remote_why_hold(why);
   DL_APPEND(book->failing, entry);
 }
@@ -265,6 +266,7 @@ bool dmi_remote_book_failed(struct dmi_remote_book *book, dmi_uid_t from, uint64
   struct dmi_remote_entry *entry = entry_at(book, from, call);
   if (!entry || !why) return false;
   dmi_remote_book_begin(book);
+  dmi_remote_book_count_failure(book, why);
   for (uint32_t i = 0; i < entry->call.output_num; i++) {
     struct dmi_remote_item *item = entry->outputs[i];
     bool spare = entry->call.outputs[i].spare;

@@ -108,8 +108,10 @@ struct dmi_remote_book {
   struct dmi_remote_entry *unplaced, *kept, *failing;
   struct dmi_remote_item *settling; /* may be needed by nobody any more */
   uint64_t undone, bytes, lineage, kept_num, again, took;
-  uint32_t rich; /* servers with ready calls */
-  bool waits;    /* the program waits for ROOM */
+  uint32_t rich;                  /* servers with ready calls */
+  bool waits;                     /* the program waits for ROOM */
+  uint64_t failed;                /* calls */
+  struct dmi_remote_why *failure; /* of the first of them; a reference */
   struct dmi_remote_candidate *candidates;
   struct dmi_remote_host **candidate_hosts;
   size_t candidate_num, candidate_capacity;
@@ -153,6 +155,8 @@ void dmi_remote_entry_over(struct dmi_remote_book *book, struct dmi_remote_entry
 /* Ends a call without a server: takes a reference to `why`. */
 void dmi_remote_entry_fail(struct dmi_remote_book *book, struct dmi_remote_entry *entry,
                            struct dmi_remote_why *why);
+/* A call has failed: counts. */
+void dmi_remote_book_count_failure(struct dmi_remote_book *book, struct dmi_remote_why *why);
 /* Ends those calls, and what waits for them here. */
 void dmi_remote_book_fail(struct dmi_remote_book *book);
 /* An output of a call has no record any more. */

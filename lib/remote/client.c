@@ -12,6 +12,7 @@
 #include "remote/call.h"
 
 #define CALL_BYTES ((uint64_t)64 << 20)
+#define SAID_AFTER 5 /* seconds that DMI_client_open waits before it says so */
 #define LINEAGE_BYTES ((uint64_t)256 << 20)
 
 struct dmi_remote_user *dmi_remote_user(struct dmi_remote *remote, const DMI_client_t *client) {
@@ -120,12 +121,29 @@ static struct dmi_remote_user *user_new(struct dmi_remote *remote,
   return user;
 }
 
+/* Who waits for long may have started too few, or elsewhere. */
+static void say_waits(struct dmi_remote *remote, uint32_t num) {
+  const uint32_t there = HASH_COUNT(remote->servers);
+  dmi_say(&remote->process->stream, DMI_LOG_WARN, "remote",
+          "DMI_client_open waits for %u process%s more to join: %u of %u %s there", num - there,
+          num - there == 1 ? "" : "es", there, num, there == 1 ? "is" : "are");
+}
+
 /* Waits until so many processes serve. */
 static int32_t await_servers(struct dmi_remote *remote, uint32_t num) {
+  struct timespec until;
+  bool said = false;
+  clock_gettime(CLOCK_REALTIME, &until); /* the clock of a condition */
+  until.tv_sec += SAID_AFTER;
   while (HASH_COUNT(remote->servers) < num) {
     if (remote->stopping) return DMI_EEND;
     if (remote->ended) return DMI_EINACTIVE;
-    pthread_cond_wait(&remote->changed, &remote->lock.mutex);
+    if (said) {
+      pthread_cond_wait(&remote->changed, &remote->lock.mutex);
+    } else if (pthread_cond_timedwait(&remote->changed, &remote->lock.mutex, &until) != 0) {
+      say_waits(remote, num);
+      said = true;
+    }
   }
   return DMI_OK;
 }
@@ -173,6 +191,20 @@ static void await_end(struct dmi_remote *remote, struct dmi_remote_user *user) {
   }
   while (user->inside)
     (void)wait(remote, user, 0, true);
+}
+
+/* The program did not look at any value that could not be made, or the calls had none. */
+static void say_unread(struct dmi_remote *remote, const struct dmi_remote_user *user) {
+  uint64_t calls;
+  const struct dmi_remote_why *why = dmi_remote_book_failure(user->book, &calls);
+  if (!why || user->told || remote->stopping || remote->ended) return;
+  dmi_say(
+      &remote->process->stream, DMI_LOG_WARN, "remote",
+      "%llu call%s of a client that is closed %s failed, and nobody has read why; the first: %s "
+      "on %s: %.200s",
+      (unsigned long long)calls, calls == 1 ? "" : "s", calls == 1 ? "has" : "have",
+      why->function[0] ? why->function : "a call", why->host[0] ? why->host : "its client",
+      why->sentence);
 }
 
 static void close_at_all(struct dmi_remote *remote, const struct dmi_remote_user *user) {
@@ -237,6 +269,7 @@ int32_t dmi_remote_close(struct dmi_process *process, DMI_client_t *client) {
     dmi_remote_poll_end(remote, user);
     dmi_remote_lock(remote);
   }
+  say_unread(remote, user);
   close_at_all(remote, user);
   find_orphans(remote, user);
   unlink_user(remote, user);

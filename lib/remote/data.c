@@ -158,6 +158,7 @@ static int32_t read_held(struct dmi_remote *remote, struct dmi_remote_user *user
     struct dmi_remote_result result;
     int32_t error = await(remote, user, number, &result);
     if (error != DMI_OK) return error;
+    user->told = user->told || result.state == DMI_REMOTE_FAILED;
     if (result.state == DMI_REMOTE_FAILED)
       return dmi_because_so(result.why->error, "%s: %.60s", result.why->function,
                             result.why->sentence);
@@ -251,7 +252,10 @@ void dmi_remote_read_on(struct dmi_remote_reading *reading) {
     dmi_remote_unlock(remote);
     return;
   }
-  if (error == DMI_OK && result.state == DMI_REMOTE_FAILED) error = result.why->error;
+  if (error == DMI_OK && result.state == DMI_REMOTE_FAILED) {
+    reading->user->told = true;
+    error = result.why->error;
+  }
   if (error != DMI_OK || !reading->size) {
     complete(reading, error);
     dmi_remote_unlock(remote);
@@ -309,7 +313,10 @@ int32_t dmi_remote_failure(struct dmi_process *process, DMI_client_t *client, DM
   if (error == DMI_OK) {
     user->inside++;
     error = await(remote, user, number, &result);
-    if (error == DMI_OK && result.state == DMI_REMOTE_FAILED) tell(result.why, failure);
+    if (error == DMI_OK && result.state == DMI_REMOTE_FAILED) {
+      user->told = true;
+      tell(result.why, failure);
+    }
     if (error == DMI_OK && result.state != DMI_REMOTE_FAILED)
       error = dmi_because(DMI_EADDR, "the call has not failed");
     let_go(remote, user, number);

@@ -94,6 +94,7 @@ struct dmi_remote_user {
   bool own_poll; /* the program handles notices */
   bool polls;    /* a thread handles notices for it */
   bool late;     /* inputs of its calls are not fetched ahead */
+  bool told;     /* the program has heard why a call has failed */
   bool closing;
   uint32_t inside; /* threads that use it without the lock */
   pthread_t poller;

@@ -74,6 +74,21 @@ for my $num (1, 2) {
   like($first->err, qr/a client of remote functions was not closed/, 'who does not close is told');
 }
 for my $num (1, 2) {
+  my @all = begin('unread', $num, 0);
+  ends_well(@all);
+  like($all[0]->err, qr/2 calls .* have failed, and nobody has read why; the first: three on \S+: three is too many/,
+    'failures that nobody has read are told');
+  @all = begin('failing', $num, 0);
+  ends_well(@all);
+  unlike($all[0]->err, qr/nobody has read why/, 'but not others');
+}
+{
+  my $waits = $t->start($program, args => ['basic', 2, 0], name => 'waits');
+  $waits->expect_err(qr/DMI_client_open waits for 1 process more to join: 1 of 2 is there/);
+  my $late = $t->start($program, join => $waits, name => 'waits late');
+  ends_well($waits, $late);
+}
+for my $num (1, 2) {
   my @all = begin('ending', $num, 0);
   ends_well(@all);
 }

@@ -462,6 +462,16 @@ static void unclosed(void) {
     MUST(DMI_call(client, more, DMI_INOUT(&a), DMI_VALUE(1)));
 }
 
+/* Calls fail, and nobody looks. */
+static void unread(void) {
+  DMI_client_t *client = open_client();
+  int64_t two = 2;
+  DMI_data_t a = DMI_data_put(client, &two, 8);
+  MUST(DMI_call(client, three, DMI_INOUT(&a)));
+  MUST(DMI_call(client, three, DMI_INOUT(&a)));
+  MUST(DMI_client_close(client));
+}
+
 static void ending(void) {
   DMI_client_t *client = open_client();
   unsigned char byte = 0;
@@ -578,11 +588,11 @@ static const struct {
   const char *name;
   void (*run)(void);
 } all[] = {
-    {"basic", basic},     {"outputs", outputs}, {"badinput", badinput},   {"failing", failing},
-    {"unknown", unknown}, {"places", places},   {"freed", freed},         {"large", large},
-    {"nested", nested},   {"chains", chains},   {"unclosed", unclosed},   {"ending", ending},
-    {"memory", memory},   {"empties", empties}, {"elsewhere", elsewhere}, {"second", second},
-    {"opening", opening}, {"refused", refused}, {"misfit", misfit}};
+    {"basic", basic},     {"outputs", outputs}, {"badinput", badinput}, {"failing", failing},
+    {"unknown", unknown}, {"places", places},   {"freed", freed},       {"large", large},
+    {"nested", nested},   {"chains", chains},   {"unclosed", unclosed}, {"unread", unread},
+    {"ending", ending},   {"memory", memory},   {"empties", empties},   {"elsewhere", elsewhere},
+    {"second", second},   {"opening", opening}, {"refused", refused},   {"misfit", misfit}};
 
 void DMI_main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
