@@ -164,7 +164,7 @@
     TEXT(function, "", "its name") \
     NUMBER(us, "us", "since it began") \
     NUMBER(failed, "", "1: it has failed")) \
-  EVENT(value_fetched, DEBUG, NOT, "remote", "", "Bytes of an input are here that were made by another process.", \
+  EVENT(value_fetched, DEBUG, NOT, "remote", "", "Bytes of an input have come from another process.", \
     TEXT(client, "", "as above") \
     NUMBER(value, "", "its number there") \
     NUMBER(bytes, "bytes", "its size") \

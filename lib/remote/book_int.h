@@ -79,6 +79,8 @@ struct dmi_remote_host {
   bool open;          /* it gets calls: is in the heap */
   dmi_uid_t thief;    /* for whom it was asked to give back calls; 0: it was not */
   bool robs;          /* another one was asked for it */
+  bool got, lacked;   /* robs: of the calls that came back it has got one; could not hold one */
+  bool unfit;         /* it could hold none of those that were stolen for it last */
   uint32_t calls_num; /* placed there */
   uint32_t ready;     /* of them, believed to be ready without a core */
   uint32_t foreign;   /* calls of others that it has */

@@ -99,11 +99,21 @@ static struct dmi_remote_host *asked_for(const struct dmi_remote_book *book,
   return host && host->open && fits(host, entry) ? host : NULL;
 }
 
+/* The server it was stolen for.  NULL: it has gone, or has too little memory for the call. */
+static struct dmi_remote_host *for_thief(struct dmi_remote_book *book,
+                                         const struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *thief = dmi_remote_host_of(book, entry->thief);
+  struct dmi_remote_host *host = asked_for(book, entry, entry->thief);
+  if (host) host->got = true;
+  if (thief && !host) thief->lacked = true;
+  return host;
+}
+
 /* NULL: no server can hold it. */
 static struct dmi_remote_host *where(struct dmi_remote_book *book,
                                      const struct dmi_remote_entry *entry) {
   struct dmi_remote_host *host = asked_for(book, entry, entry->on);
-  if (!host) host = asked_for(book, entry, entry->thief);
+  if (!host && entry->thief) host = for_thief(book, entry);
   if (host) return host;
   book->mark++;
   book->candidate_num = 0;
@@ -218,6 +228,7 @@ static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) 
   DL_APPEND(host->calls, entry);
   host->calls_num++;
   host->last = ++book->placed;
+  host->unfit = false;
   for (uint32_t i = 0; i < entry->call.input_num; i++)
     entry->needs[i].value->copies |= host->bit;
   dmi_remote_host_moved(book, host);

@@ -84,8 +84,19 @@ void dmi_remote_host_ready(struct dmi_remote_book *book, struct dmi_remote_host 
   host->ready = ready;
 }
 
+/* The one with the least to do, but none for which calls were stolen that it could not hold: they
+ * would be stolen again and again.  NULL: there is none. */
+static struct dmi_remote_host *most_dry(const struct dmi_remote_book *book) {
+  struct dmi_remote_host *best = NULL;
+  if (book->open && !book->heap[0]->unfit) return book->heap[0];
+  for (size_t i = 1; i < book->open; i++) {
+    if (!book->heap[i]->unfit && (!best || is_less(book->heap[i], best))) best = book->heap[i];
+  }
+  return best;
+}
+
 void dmi_remote_book_steal(struct dmi_remote_book *book) {
-  struct dmi_remote_host *dry = book->open ? book->heap[0] : NULL, *host, *from = NULL;
+  struct dmi_remote_host *dry = most_dry(book), *host, *from = NULL;
   struct dmi_remote_book_action *action;
   if (!dry || !book->rich || dry->robs || DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_STEAL)) return;
   if (!dmi_remote_place_dry(dmi_remote_host_load(dry), dry->about.cores)) return;
@@ -104,7 +115,11 @@ void dmi_remote_book_steal(struct dmi_remote_book *book) {
 /* Whoever was to get calls of this one does not wait for them any more. */
 static void end_steal(struct dmi_remote_book *book, struct dmi_remote_host *host) {
   struct dmi_remote_host *thief = host->thief ? dmi_remote_host_of(book, host->thief) : NULL;
-  if (thief) thief->robs = false;
+  if (thief) {
+    thief->robs = false;
+    thief->unfit = thief->lacked && !thief->got;
+    thief->lacked = thief->got = false;
+  }
   host->thief = 0;
 }
 

@@ -102,6 +102,14 @@ static bool use_frame(struct dmi_remote_arg *arg, struct dmi_frame *frame) {
   return true;
 }
 
+/* The same with a frame that was taken: its bytes are nowhere else.  False: the call has failed. */
+static bool use_taken(DMI_remote_t *call, struct dmi_remote_arg *arg, struct dmi_frame *frame) {
+  if (is_aligned(frame)) return use_frame(arg, frame);
+  if (new_bytes(call, arg, false)) memcpy(arg->bytes, frame->bytes, (size_t)arg->size);
+  dmi_frame_unref(frame);
+  return arg->bytes != NULL;
+}
+
 /* Makes the argument a copy of the input.  False: the call has failed. */
 static bool copy_input(DMI_remote_t *call, struct dmi_remote_arg *arg) {
   const struct dmi_remote_fetch *fetch = call->run->inputs[arg->input];
@@ -141,9 +149,10 @@ static bool make_inout(DMI_remote_t *call, struct dmi_remote_arg *arg) {
     arg->bytes = fetch->buffer;
     return true;
   }
-  if (last && fetch->here && fetch->size >= LENT &&
-      use_frame(arg, dmi_access_take(&call->remote->process->access, fetch->addr)))
-    return true;
+  if (last && fetch->here && fetch->size >= LENT) {
+    struct dmi_frame *frame = dmi_access_take(&call->remote->process->access, fetch->addr);
+    if (frame) return use_taken(call, arg, frame);
+  }
   return copy_input(call, arg);
 }
 

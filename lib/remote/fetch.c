@@ -42,8 +42,10 @@ static void ended(struct dmi_access_end *end, int32_t error) {
 static void read_now(struct dmi_remote_reading *reading, int8_t mode) {
   int32_t error;
   if (dmi_access_fetch(&reading->remote->process->access, reading->addr + reading->offset,
-                       reading->size, reading->buf, mode, &reading->end, &error))
+                       reading->size, reading->buf, mode, &reading->end, &error)) {
+    reading->here = true;
     ended(&reading->end, error);
+  }
 }
 
 /* Brings the page of a large input: its frame will be lent, so that nothing is copied. */
@@ -51,8 +53,10 @@ static void bring_page(struct dmi_remote_reading *reading) {
   int32_t error;
   reading->lends = true;
   if (dmi_access_fetch(&reading->remote->process->access, reading->addr, 1, &reading->first,
-                       DMI_INVALIDATE_READ, &reading->end, &error))
+                       DMI_INVALIDATE_READ, &reading->end, &error)) {
+    reading->here = true;
     ended(&reading->end, error);
+  }
 }
 
 /* The page is here, if it was not moved away meanwhile; then `buf` is NULL still. */
@@ -102,7 +106,7 @@ void dmi_remote_reading_go(struct dmi_remote_reading *reading) {
  * no memory, the calls that need them fail. */
 static void input_over(struct dmi_remote *remote, struct dmi_remote_reading *reading) {
   char client[DMI_REMOTE_CLIENT_TEXT];
-  if (reading->error == DMI_OK)
+  if (reading->error == DMI_OK && !reading->here)
     dmi_emit(&remote->process->stream, value_fetched,
              .client = dmi_remote_client_text(reading->fetch->client, client),
              .value = reading->fetch->number, .bytes = (uint64_t)reading->size,

@@ -115,6 +115,7 @@ struct dmi_remote_reading {
   DMI_local_status_t *status;
   int32_t error;
   uint64_t begun;      /* ns: when the bytes were asked for */
+  bool here;           /* they were here, as a copy */
   bool again;          /* begun a second time, without a copy of the page */
   bool lends;          /* an input whose page is to be here: its frame is lent */
   unsigned char first; /* lends: byte of the page */

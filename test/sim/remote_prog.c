@@ -158,7 +158,7 @@ static void check(struct world *world, const struct program *program) {
 void prog_check_steal(struct world *world, const struct program *program) {
   const struct dmi_remote_book *book = program->book;
   const struct dmi_remote_host *dry = book->open ? book->heap[0] : NULL, *host;
-  if (!dry || dry->robs || dmi_remote_host_load(dry) >= dry->about.cores) return;
+  if (!dry || dry->robs || dry->unfit || dmi_remote_host_load(dry) >= dry->about.cores) return;
   DL_FOREACH(book->hosts, host) {
     if (host->open && host->ready && !host->thief && host != dry)
       sim_wrong(world, "%u has %u calls too much, %u has none, and nobody steals", host->about.uid,

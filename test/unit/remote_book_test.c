@@ -331,6 +331,33 @@ static void test_steal(void **state) {
   ends(book);
 }
 
+/* One with too little memory for the calls has nothing to do, and gets none of them. */
+static void test_unfit(void **state) {
+  struct dmi_remote_book *book = new_book(false);
+  const struct dmi_remote_server small = {.uid = Q, .cores = 1, .limit = 5};
+  const struct dmi_remote_load load = {.ready = 2, .took = 1000};
+  uint64_t a[3];
+  (void)state;
+  serves(book, P);
+  for (int i = 0; i < 3; i++)
+    a[i] = call_on(book, 0, 0, 0);
+  expect(book, "call1.1:5 call3.1:5 call5.1:5");
+  dmi_remote_book_serves(book, &small);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_returned(book, P, a[2] - 1, 0, 0));
+  expect(book, "call5.1:5"); /* back */
+  assert_true(dmi_remote_book_stolen(book, P));
+  expect(book, "");
+  dmi_remote_book_load(book, P, &load);
+  expect(book, ""); /* not again and again */
+  for (int i = 0; i < 3; i++)
+    done(book, P, a[i], 200 + i);
+  for (int i = 0; i < 3; i++)
+    drop(book, a[i]);
+  said[0] = 0;
+  ends(book);
+}
+
 /* a is put, b = f(a), c = g(b), d = h(c); b and c are dropped, d is lost: all is done again. */
 static void test_lineage(void **state) {
   struct dmi_remote_book *book = new_book(true);
@@ -428,10 +455,9 @@ static void test_forgotten(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts),   cmocka_unit_test(test_last),
-      cmocka_unit_test(test_wrong),    cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_leave),    cmocka_unit_test(test_steal),
-      cmocka_unit_test(test_lineage),  cmocka_unit_test(test_spare),
+      cmocka_unit_test(test_counts),   cmocka_unit_test(test_last),    cmocka_unit_test(test_wrong),
+      cmocka_unit_test(test_failure),  cmocka_unit_test(test_leave),   cmocka_unit_test(test_steal),
+      cmocka_unit_test(test_unfit),    cmocka_unit_test(test_lineage), cmocka_unit_test(test_spare),
       cmocka_unit_test(test_forgotten)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
