@@ -79,6 +79,7 @@ extern "C" {
 #define DMI_EBROKEN 18    /* a process was lost: the round of the barrier does not end */
 #define DMI_EEND 19       /* the program is ending (DMI_exit): nothing is waited for, or created */
 #define DMI_EREMOTE 20    /* a remote function has failed (dmi_remote.h): there is no such value */
+#define DMI_ERESET 21     /* a rank of the team has called DMI_team_reset (dmi_team.h) */
 
 /*
  * Tells why the last DMI call of this thread that returned DMI_FALSE did so.

@@ -325,6 +325,20 @@ elastic_sources = \
 	lib/elastic/scale_phase.c \
 	lib/elastic/scale_thread.c
 
+# 9 team: ranks that send messages to each other
+team_pure = \
+	lib/team/combine.c \
+	lib/team/combine.h \
+	lib/team/port.c \
+	lib/team/port.h \
+	lib/team/port_int.h \
+	lib/team/port_message.c \
+	lib/team/port_op.c \
+	lib/team/table.c \
+	lib/team/table.h \
+	lib/team/tree.c \
+	lib/team/tree.h
+
 # 9 remote: functions that are called by a client and run where their data are
 remote_sources = $(remote_pure)
 remote_pure = \
@@ -391,6 +405,7 @@ libdmi_la_SOURCES = \
 	include/dmi_ext.h \
 	include/dmi_farm.h \
 	include/dmi_remote.h \
+	include/dmi_team.h \
 	$(base_sources) \
 	$(msg_sources) \
 	$(mem_sources) \
@@ -401,6 +416,7 @@ libdmi_la_SOURCES = \
 	$(node_sources) \
 	$(elastic_sources) \
 	$(remote_sources) \
+	$(team_pure) \
 	$(remote_runtime_sources) \
 	$(api_sources)
 

@@ -92,7 +92,8 @@ const char *dmi_error_name(int32_t error) {
                                       [DMI_EOWNERDEAD] = "DMI_EOWNERDEAD",
                                       [DMI_EBROKEN] = "DMI_EBROKEN",
                                       [DMI_EEND] = "DMI_EEND",
-                                      [DMI_EREMOTE] = "DMI_EREMOTE"};
+                                      [DMI_EREMOTE] = "DMI_EREMOTE",
+                                      [DMI_ERESET] = "DMI_ERESET"};
   if (error < 0 || error >= (int32_t)(sizeof(names) / sizeof(names[0]))) return "DMI_E?";
   return names[error];
 }
@@ -151,6 +152,9 @@ const char *dmi_error_text(int32_t error) {
       return "a process was lost: no thread passes this round of the barrier, all arrive anew";
     case DMI_EEND:
       return "the program is ending (DMI_exit): nothing is waited for any more, no thread created";
+    case DMI_ERESET:
+      return "a rank of the team has called DMI_team_reset: all of them must call it before they "
+             "go on";
     case DMI_EREMOTE:
       return "the remote function that should have made this value has failed, or one whose "
              "output that needed; DMI_data_failure says why";

@@ -34,6 +34,10 @@
 #define DMI_F_LOST 0x0800
 /* calls of the coordinator: the one before may have done it, and is lost */
 #define DMI_F_AGAIN 0x1000
+/* EAGER, OFFER: of a collective call */
+#define DMI_F_COLLECTIVE 0x2000
+/* BODY: the send was reset, there are no bytes */
+#define DMI_F_GONE 0x4000
 
 /* Kinds of copies: in READ, DATA, DELEGATE and BLOCK, and in copysets. */
 #define DMI_KIND_INVALIDATE 1
@@ -363,12 +367,20 @@ struct dmi_msg_remote {
   uint64_t num;
 };
 
+/* All messages between ranks of a team; dmi_msg.map is the number of the team. */
+struct dmi_msg_team {
+  uint32_t from, to; /* ranks; RESET, EPOCH: 0 */
+  uint64_t epoch;
+  uint64_t serial; /* OFFER, PULL, BODY, PULLED: number of the send in its port and epoch */
+  uint64_t count;  /* OFFER: bytes of the message; CREDIT: of the window */
+};
+
 struct dmi_msg {
   uint8_t type;      /* enum dmi_msg_type */
   uint8_t zero;      /* not used */
   uint16_t flags;    /* DMI_F_* */
   dmi_uid_t origin;  /* the process whose operation it is */
-  uint64_t map;      /* base address of the mapping */
+  uint64_t map;      /* base address of the mapping; class TEAM: number of the team */
   dmi_pageno_t page; /* in the mapping */
   union {            /* by type; bytes that a message does not use are zero */
     uint64_t word[4];
@@ -407,6 +419,7 @@ struct dmi_msg {
     struct dmi_msg_capacity_report capacity_report;
     struct dmi_msg_capacity_return capacity_return;
     struct dmi_msg_remote remote;
+    struct dmi_msg_team team;
   };
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:

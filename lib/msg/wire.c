@@ -32,9 +32,11 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
 
 /* The same for the header: the class decides whether origin, map and page are used. */
 #define HAS_ORIGIN(class) \
-  ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD && (class) != DMI_CLASS_REMOTE)
+  ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD && (class) != DMI_CLASS_REMOTE && \
+   (class) != DMI_CLASS_TEAM)
 #define HAS_MAP(class) \
-  ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER)
+  ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER || \
+   (class) == DMI_CLASS_TEAM)
 #define HAS_PAGE(class) ((class) == DMI_CLASS_PAGE)
 #define FIRST_WORD(class, flags)                            \
   (UINT64_C(0xff00) | (uint64_t)(uint16_t) ~(flags) << 16 | \

@@ -7,7 +7,7 @@
 # The core with switches for its rules (lib/base/mutation.h), which the library does not have.
 check_LTLIBRARIES += libdmi_mutant.la
 libdmi_mutant_la_CPPFLAGS = $(AM_CPPFLAGS) -DDMI_MUTATIONS -DDMI_DEBUG
-libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources) $(remote_pure) \
+libdmi_mutant_la_SOURCES = $(base_sources) $(msg_sources) $(core_sources) $(remote_pure) $(team_pure) \
 	lib/mem/range_set.c lib/mem/range_set.h
 sim_libs = libdmi_mutant.la $(DMI_LIBS)
 sim_cppflags = $(AM_CPPFLAGS) -DDMI_MUTATIONS
@@ -138,6 +138,16 @@ check_PROGRAMS += test/sim/heap_sim
 test_sim_heap_sim_SOURCES = test/sim/heap_sim.c test/sim/rng.h
 test_sim_heap_sim_CPPFLAGS = $(sim_cppflags)
 test_sim_heap_sim_LDADD = $(sim_libs)
+
+check_PROGRAMS += test/sim/team_sim
+test_sim_team_sim_SOURCES = \
+	test/sim/rng.h \
+	test/sim/team_judge.c \
+	test/sim/team_rank.c \
+	test/sim/team_sim.c \
+	test/sim/team_sim.h
+test_sim_team_sim_CPPFLAGS = $(sim_cppflags)
+test_sim_team_sim_LDADD = $(sim_libs)
 
 check_PROGRAMS += test/sim/remote_sim
 test_sim_remote_sim_SOURCES = \

@@ -1,0 +1,94 @@
+/*
+ * table.h - who is in a team: its table in global memory, and the steps that change it
+ * (docs/teams.md, rules T6 to T8).  Steps of one table are done one after the other, by its owner.
+ *
+ * Pure: bytes in, bytes out.  The bytes may have been overwritten by the program; then a step
+ * answers DMI_EINVAL.
+ */
+#ifndef DMI_TEAM_TABLE_H
+#define DMI_TEAM_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DMI_TEAM_MADE UINT64_C(0x444d497465616d31)
+
+/* How a member's rank has ended its epoch. */
+enum dmi_team_arrived { DMI_TEAM_NOT_ARRIVED, DMI_TEAM_RESETS, DMI_TEAM_LEAVES };
+
+struct dmi_team_slot {
+  uint32_t member; /* process whose thread has this rank in this epoch; 0: a hole */
+  uint32_t was;    /* the same of the epoch before */
+  uint32_t next;   /* process whose thread joins with this rank; 0: none */
+  uint8_t arrived; /* enum dmi_team_arrived, of the member */
+  uint8_t ready;   /* bool: who joins waits for the epoch */
+  uint8_t awaited; /* bool: the next epoch needs a thread here */
+  uint8_t zero;
+};
+
+struct dmi_team_table {
+  uint64_t made;  /* DMI_TEAM_MADE */
+  uint64_t team;  /* its number */
+  uint64_t epoch; /* 0: none has begun */
+  int64_t moved;  /* address of the table that took its place; 0: none */
+  int32_t size;   /* ranks of this epoch */
+  int32_t wanted; /* ranks of the next one */
+  uint32_t capacity;
+  uint32_t zero;
+  struct dmi_team_slot slots[];
+};
+
+enum dmi_team_what {
+  DMI_TEAM_LOOK = 1, /* only the answer */
+  DMI_TEAM_JOIN,     /* takes `rank` (-1: any) for a thread of `process` */
+  DMI_TEAM_ARRIVE,   /* who joined is ready (arrived NOT_ARRIVED), or a member has arrived */
+  DMI_TEAM_UNJOIN,   /* who joined, and was not ready, gives its rank back */
+  DMI_TEAM_GONE,     /* `process` was lost */
+  DMI_TEAM_RESIZE,   /* the next epoch has `size` ranks */
+  DMI_TEAM_MOVE,     /* the table at `addr` takes its place */
+  DMI_TEAM_END       /* there is no such team any more */
+};
+
+struct dmi_team_step {
+  uint32_t what; /* enum dmi_team_what */
+  uint32_t process;
+  int32_t rank;
+  uint32_t arrived; /* ARRIVE: enum dmi_team_arrived */
+  uint64_t epoch;   /* ARRIVE of a member: its epoch */
+  int64_t addr;
+  int32_t size;
+  uint32_t zero;
+};
+
+/* The slots come behind it, if there is space for them. */
+struct dmi_team_answer {
+  int32_t error; /* DMI_E*; DMI_TEAM_HAS_MOVED: ask the table at `moved` */
+  int32_t rank;  /* JOIN */
+  uint64_t team;
+  uint64_t epoch;
+  int64_t moved;
+  int32_t size;
+  int32_t wanted;
+  uint32_t capacity;
+  uint32_t begins; /* bool: this step has begun `epoch` */
+  uint64_t made;   /* DMI_TEAM_MADE: there is an answer */
+};
+#define DMI_TEAM_HAS_MOVED 1000
+
+static inline uint64_t dmi_team_table_size(uint32_t capacity) {
+  return sizeof(struct dmi_team_table) + (uint64_t)capacity * sizeof(struct dmi_team_slot);
+}
+
+void dmi_team_table_init(struct dmi_team_table *table, uint64_t team, int32_t size,
+                         uint32_t capacity);
+/* The same team in a larger table: `table` has the bytes of the old one, and memory for the new. */
+void dmi_team_table_grow(struct dmi_team_table *table, uint32_t capacity);
+/* Does a step on a table of `bytes` bytes; `in` gets the answer and as many slots as fit. */
+void dmi_team_table_step(struct dmi_team_table *table, uint64_t bytes,
+                         const struct dmi_team_step *step, void *in, uint64_t in_size);
+
+#ifdef DMI_MUTATIONS
+#define DMI_TEAM_STEP_HASTY 1 /* in step.zero: T6 is switched off */
+#endif
+
+#endif
