@@ -339,6 +339,17 @@ team_pure = \
 	lib/team/tree.c \
 	lib/team/tree.h
 
+# 9 team, the runtime: ranks of this process
+team_runtime_sources = \
+	lib/team/ask.c \
+	lib/team/channel.c \
+	lib/team/collect.c \
+	lib/team/join.c \
+	lib/team/message.c \
+	lib/team/runtime.c \
+	lib/team/team.h \
+	lib/team/team_int.h
+
 # 9 remote: functions that are called by a client and run where their data are
 remote_sources = $(remote_pure)
 remote_pure = \
@@ -398,6 +409,7 @@ api_sources = \
 	lib/api/scattered.c \
 	lib/api/start.h \
 	lib/api/sync.c \
+	lib/api/team.c \
 	lib/api/reported.h
 
 libdmi_la_SOURCES = \
@@ -417,6 +429,7 @@ libdmi_la_SOURCES = \
 	$(elastic_sources) \
 	$(remote_sources) \
 	$(team_pure) \
+	$(team_runtime_sources) \
 	$(remote_runtime_sources) \
 	$(api_sources)
 

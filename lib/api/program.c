@@ -14,11 +14,13 @@
 #include "node/calls.h"
 #include "node/runtime.h"
 #include "remote/remote.h"
+#include "team/team.h"
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   struct dmi_program whole = *program;
   dmi_elastic_use(&whole);
   dmi_remote_use(&whole);
+  dmi_team_use(&whole);
   return dmi_runtime_main(&whole, argc, argv);
 }
 

@@ -20,7 +20,7 @@
 
 #define FIRST_CAPACITY 16u
 #define OVERWRITTEN "the bytes of a farm were overwritten"
-#define TAG ((int8_t)-1) /* of steps on tables, among the negative ones */
+#define TAG DMI_STEP_FARM
 
 /* ---- At the owner --------------------------------------------------------------------------- */
 

@@ -173,6 +173,10 @@ void dmi_net_expect_close(struct dmi_net *net);
  * sleeps. */
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg);
 
+/* Payloads of up to so many bytes are copied by dmi_net_send: the caller may use the memory of a
+ * borrowed one again at once. */
+#define DMI_NET_COPY 512
+
 /* DATA with a body of this many bytes or more is cut into BLOCKs, which other messages to the
  * same peer may overtake (docs/wire.md, "Bulk"). */
 #define DMI_NET_CUT (((uint64_t)1 << 20) + 1)

@@ -44,7 +44,6 @@
 #include "net/transport.h"
 #include "msg/wire.h"
 
-#define DMI_NET_COPY 512           /* bytes: payloads up to this size are copied into the queue */
 #define DMI_NET_BUFFER (64 * 1024) /* bytes of a member's receive buffer */
 #define DMI_NET_BUFFER_SMALL 4096  /* bytes of a stranger's receive buffer */
 #define DMI_NET_PATIENCE 10.0      /* seconds: default of config.patience */

@@ -171,6 +171,7 @@ void dmi_actions_stopped(struct dmi_process *process, bool stopped) {
 static void stop_threads(struct dmi_process *process) {
   int32_t error = DMI_OK;
   bool runs = dmi_threads_running(process->threads);
+  if (process->teams && process->program.team->busy(process->teams)) runs = true;
   if (process->remote && !runs) error = process->program.remote->stop(process->remote);
   if (error == DMI_OK || error == DMI_EBUSY) dmi_actions_stopped(process, error == DMI_OK && !runs);
 }
@@ -307,6 +308,7 @@ static void stopping(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_emit(&process->stream, stopping, .member = act->uid, .status = act->value);
   dmi_threads_end_waits(process->threads);
   if (process->remote) process->program.remote->stopping(process->remote);
+  if (process->teams) process->program.team->stopping(process->teams);
 }
 
 /* FINISH: all has ended in order. */

@@ -86,6 +86,7 @@ void dmi_actions_view(struct dmi_process *process, const struct dmi_mact *act) {
       dmi_threads_lost(process, act->removed[i].uid, act->removed[i].lost);
   }
   if (process->remote) process->program.remote->view(process->remote, act);
+  if (process->teams) process->program.team->view(process->teams, act);
   if (!dmi_pulser_view(process, act)) give_up(process);
   dmi_actions_coordinator(process);
 }

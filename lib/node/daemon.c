@@ -82,6 +82,8 @@ static void *on_body(void *arg, uint32_t from, enum dmi_msg_class class, struct 
   struct dmi_process *process = arg;
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
     return dmi_access_body(&process->access, from, msg);
+  if (class == DMI_CLASS_TEAM && process->teams && msg->type == DMI_TEAM_BODY)
+    return process->program.team->where(process->teams, msg);
   /* Small, as msg/table.h limits it, but for WAKE_WITH, which is told when there is no memory. */
   msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame ? msg->body.frame->bytes : NULL;
@@ -92,6 +94,12 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
   bool good;
   if (from < DMI_NET_TEMP && class == DMI_CLASS_PAGE)
     return dmi_access_message(&process->access, from, msg);
+  if (class == DMI_CLASS_TEAM) {
+    good = from < DMI_NET_TEMP && process->teams &&
+           process->program.team->message(process->teams, from, msg);
+    dmi_slice_drop(&msg->body);
+    return good;
+  }
   if (class == DMI_CLASS_REMOTE) {
     good = from < DMI_NET_TEMP && process->remote &&
            process->program.remote->message(process->remote, from, msg);
@@ -249,6 +257,17 @@ static void call_function(void *page, int64_t size, void *out1, int64_t out1_siz
   dmi_in_function = false;
 }
 
+/* A step on a table: by the part of the library whose tag it has. */
+static void call_step(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                      int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+  const struct dmi_program *program = &dmi_runtime_process()->program;
+  if (tag == DMI_STEP_TEAM && program->team) {
+    program->team->step(page, size, out1, out1_size, out2, out2_size, in, in_size, tag);
+  } else if (tag == DMI_STEP_FARM && program->step) {
+    program->step(page, size, out1, out1_size, out2, out2_size, in, in_size, tag);
+  }
+}
+
 struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct dmi_entry *entry) {
   struct dmi_mapping *mapping;
   dmi_epoch_enter();
@@ -268,7 +287,7 @@ void dmi_daemon_core(struct dmi_process *process) {
   core->is_member = is_member;
   core->is_there = is_there;
   core->function = process->program.function ? call_function : NULL;
-  core->step = process->program.step;
+  core->step = process->program.step || process->program.team ? call_step : NULL;
   core->account = &dmi_pager_account;
   core->arg = process;
 }

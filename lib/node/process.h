@@ -26,6 +26,7 @@ struct dmi_pulser;
 struct dmi_remote;
 struct dmi_stall;
 struct dmi_sync;
+struct dmi_teams;
 struct dmi_threads;
 struct dmi_transport;
 
@@ -74,6 +75,7 @@ struct dmi_process {
   struct dmi_sync *sync;         /* locks that threads here hold; own lock */
   struct dmi_barriers *barriers; /* barriers in use here; own lock */
   struct dmi_remote *remote;     /* remote functions and their clients; own lock; may be NULL */
+  struct dmi_teams *teams;       /* ranks of teams here; own lock; may be NULL */
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   struct dmi_pager *pager;       /* own lock */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */

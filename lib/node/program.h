@@ -27,6 +27,7 @@ struct dmi_mact;
 struct dmi_msg;
 struct dmi_process;
 struct dmi_remote;
+struct dmi_teams;
 
 /* Functions of lib/remote, which is above this folder.  All but `ends`, `polls` and `free` are
  * called in the daemon thread. */
@@ -53,6 +54,26 @@ struct dmi_program_remote {
   void (*polls)(struct dmi_remote *remote);
 };
 
+/* Functions of lib/team, which is above this folder. */
+struct dmi_program_team {
+  struct dmi_teams *(*make)(struct dmi_process *process); /* what process->teams is */
+  void (*free)(struct dmi_teams *teams);
+  /* Messages of class TEAM, in any thread that receives; as in net/net.h. */
+  void *(*where)(struct dmi_teams *teams, struct dmi_msg *msg);
+  bool (*message)(struct dmi_teams *teams, uint32_t from, struct dmi_msg *msg);
+  /* ---- In the daemon thread ---- */
+  void (*view)(struct dmi_teams *teams, const struct dmi_mact *view);
+  bool (*busy)(struct dmi_teams *teams);     /* a thread here is in a team, or joins one */
+  void (*stopping)(struct dmi_teams *teams); /* DMI_exit was called */
+  /* What DMI_function is for the program, for DMI_STEP_TEAM. */
+  void (*step)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+               int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+};
+
+/* Tags of steps on tables (negative: DMI_function is not called). */
+#define DMI_STEP_FARM ((int8_t)-1)
+#define DMI_STEP_TEAM ((int8_t)-2)
+
 /* All but main and mark are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
@@ -67,6 +88,7 @@ struct dmi_program {
   int32_t (*judge_rescale)(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num,
                            int out_num, int cur_num);
   const struct dmi_program_remote *remote; /* NULL: the process takes no part in remote functions */
+  const struct dmi_program_team *team; /* NULL: there are no teams */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

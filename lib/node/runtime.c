@@ -96,6 +96,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   process->sync = dmi_sync_new(&process->access);
   process->barriers = dmi_barriers_new(&process->access);
   if (program->remote) process->remote = program->remote->make(process);
+  if (program->team) process->teams = program->team->make(process);
   if (!process->threads || !process->alloc || !process->sync || !process->barriers) abort();
   atomic_init(&process->uids, uids);
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
@@ -124,6 +125,8 @@ static void process_end(struct dmi_process *process) {
   /* Ends its threads, which may have waited for such a call. */
   if (process->remote) process->program.remote->free(process->remote);
   process->remote = NULL;
+  if (process->teams) process->program.team->free(process->teams);
+  process->teams = NULL;
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);

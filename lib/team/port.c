@@ -188,17 +188,27 @@ static void end_all(struct dmi_team_op **list, int32_t error, struct dmi_team_ou
   }
 }
 
-void dmi_team_port_reset(struct dmi_team_port *port, struct dmi_team_out *out) {
+/* Ends what waits, but for what a peer is working on. */
+static void release(struct dmi_team_port *port, int32_t error, struct dmi_team_out *out) {
   struct dmi_team_op *op, *next;
-  if (port->reset || !port->epoch) return;
-  port->reset = true;
-  if (!DMI_BROKEN(port, DMI_TEAM_NO_RELEASE)) end_all(&port->posted, DMI_ERESET, out);
+  if (!DMI_BROKEN(port, DMI_TEAM_NO_RELEASE)) end_all(&port->posted, error, out);
   DL_FOREACH_SAFE(port->sends, op, next) {
     if (op->state != DMI_TEAM_OFFERED) continue;
     DL_DELETE(port->sends, op);
-    dmi_team_over(op, DMI_ERESET, out);
+    dmi_team_over(op, error, out);
   }
+}
+
+void dmi_team_port_reset(struct dmi_team_port *port, struct dmi_team_out *out) {
+  if (port->reset || !port->epoch) return;
+  port->reset = true;
+  release(port, DMI_ERESET, out);
   if (!DMI_BROKEN(port, DMI_TEAM_NO_EMPTY)) drop_all(port);
+}
+
+void dmi_team_port_stop(struct dmi_team_port *port, struct dmi_team_out *out) {
+  port->stopped = true;
+  release(port, DMI_EEND, out);
 }
 
 bool dmi_team_port_drained(const struct dmi_team_port *port) {

@@ -99,7 +99,8 @@ struct dmi_team_port {
   uint64_t reset_ahead; /* newest epoch that was reset before it began here */
   uint64_t begun;       /* newest epoch that is known to have begun */
   int32_t rank, size;
-  bool reset; /* state RESET */
+  bool reset;   /* state RESET */
+  bool stopped; /* the program is ending */
   struct dmi_team_peer *peers;
   uint32_t holes; /* peers that are holes */
   uint32_t left;  /* other peers that have left */
@@ -126,6 +127,8 @@ void dmi_team_port_free(struct dmi_team_port *port);
  * ahead.  False: a message that came ahead was not of a correct peer. */
 bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size, const bool *hole,
                          struct dmi_team_out *out);
+/* The program is ending: who waits gets DMI_EEND, as all calls from here on. */
+void dmi_team_port_stop(struct dmi_team_port *port, struct dmi_team_out *out);
 /* State RESET: releases who waits. */
 void dmi_team_port_reset(struct dmi_team_port *port, struct dmi_team_out *out);
 /* No bytes come into a buffer, or are taken from one. */

@@ -89,8 +89,8 @@ void dmi_team_port_send(struct dmi_team_port *port, struct dmi_team_op *op,
   bool eager = op->size <= DMI_TEAM_EAGER_MOST &&
                (cost <= peer->window || DMI_BROKEN(port, DMI_TEAM_NO_WINDOW));
   struct dmi_msg *msg;
-  if (port->reset) {
-    dmi_team_over(op, DMI_ERESET, out);
+  if (port->reset || port->stopped) {
+    dmi_team_over(op, port->stopped ? DMI_EEND : DMI_ERESET, out);
     return;
   }
   if (peer->hole || peer->left) {
@@ -114,8 +114,8 @@ void dmi_team_port_send(struct dmi_team_port *port, struct dmi_team_op *op,
 void dmi_team_port_receive(struct dmi_team_port *port, struct dmi_team_op *op,
                            struct dmi_team_out *out) {
   struct dmi_team_item *item;
-  if (port->reset && !DMI_BROKEN(port, DMI_TEAM_NO_RELEASE)) {
-    dmi_team_over(op, DMI_ERESET, out);
+  if ((port->reset && !DMI_BROKEN(port, DMI_TEAM_NO_RELEASE)) || port->stopped) {
+    dmi_team_over(op, port->stopped ? DMI_EEND : DMI_ERESET, out);
     return;
   }
   item = find(port, op);

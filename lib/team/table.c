@@ -187,6 +187,7 @@ static int32_t change(struct dmi_team_table *table, const struct dmi_team_step *
     case DMI_TEAM_RESIZE:
       return resize(table, step->size);
     case DMI_TEAM_MOVE:
+      if ((uint32_t)step->size != table->capacity) return DMI_EBUSY;
       table->moved = step->addr;
       return DMI_OK;
     case DMI_TEAM_END:

@@ -30,7 +30,7 @@ struct dmi_team_table {
   uint64_t made;  /* DMI_TEAM_MADE */
   uint64_t team;  /* its number */
   uint64_t epoch; /* 0: none has begun */
-  int64_t moved;  /* address of the table that took its place; 0: none */
+  int64_t moved;  /* address of the table that took its place; 0: none.  NOT_YET: it will come */
   int32_t size;   /* ranks of this epoch */
   int32_t wanted; /* ranks of the next one */
   uint32_t capacity;
@@ -45,7 +45,7 @@ enum dmi_team_what {
   DMI_TEAM_UNJOIN,   /* who joined, and was not ready, gives its rank back */
   DMI_TEAM_GONE,     /* `process` was lost */
   DMI_TEAM_RESIZE,   /* the next epoch has `size` ranks */
-  DMI_TEAM_MOVE,     /* the table at `addr` takes its place */
+  DMI_TEAM_MOVE,     /* the table at `addr` takes its place, if it has a capacity of `size` */
   DMI_TEAM_END       /* there is no such team any more */
 };
 
@@ -74,6 +74,7 @@ struct dmi_team_answer {
   uint64_t made;   /* DMI_TEAM_MADE: there is an answer */
 };
 #define DMI_TEAM_HAS_MOVED 1000
+#define DMI_TEAM_NOT_YET ((int64_t)-1)
 
 static inline uint64_t dmi_team_table_size(uint32_t capacity) {
   return sizeof(struct dmi_team_table) + (uint64_t)capacity * sizeof(struct dmi_team_slot);

@@ -37,6 +37,7 @@
 #include "../lib/memory_net.h"
 #include "elastic/elastic.h"
 #include "remote/remote.h"
+#include "team/team.h"
 #include "node/runtime.h"
 
 #define WORDS 64 /* fields of a command */
@@ -117,6 +118,7 @@ static void load(struct node *node, const char *module, const char *out) {
   }
   dmi_elastic_use(&node->program);
   dmi_remote_use(&node->program);
+  dmi_team_use(&node->program);
   *(FILE **)dlsym(loaded, "nodes_out") = node->out;
 }
 

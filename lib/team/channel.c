@@ -1,0 +1,203 @@
+/*
+ * channel.c - sends, receives and probes of the threads of this process.
+ *
+ * The happy path of 8 bytes between two threads here: the send copies them into the buffer of the
+ * receive that is posted, and completes it; the receiver, which looks for a while before it sleeps,
+ * goes on.  From another process: the receiver reads the connection itself (access/status.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "access/access.h"
+#include "base/error.h"
+#include "team/team_int.h"
+
+#define LOOKS 4000 /* how often a receiver looks at most before it sleeps: some ten microseconds \
+                    */
+
+/* ---- The rank of a thread ------------------------------------------------------------------- */
+
+struct dmi_team_rank *dmi_team_of(struct dmi_process *process, const DMI_local_team_t *team) {
+  struct dmi_team_rank *rank;
+  if (!team || !process->teams) return NULL;
+  memcpy(&rank, team, sizeof(rank));
+  if (rank && team->dmi_private[1] == (int64_t)process->access.core.self &&
+      rank->port.epoch == (uint64_t)team->dmi_private[2])
+    return rank;
+  return NULL;
+}
+
+/* DMI_OK, or why the call is wrong. */
+static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, const void *buf,
+                     int64_t size) {
+  if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
+  if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
+  if (size > 0 && !buf) return dmi_because(DMI_EINVAL, "there is no buffer");
+  if (any && with == DMI_ANY) return DMI_OK;
+  if (with >= 0 && with < rank->port.size) return DMI_OK;
+  return dmi_because(DMI_EINVAL, "the team has no such rank");
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+/* Looks for a while.  What looking cost in vain is made up for by waits without it. */
+static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
+  if (rank->looks < DMI_TEAM_RESTS && rank->rests < DMI_TEAM_RESTS - rank->looks) {
+    rank->rests++;
+    return false;
+  }
+  rank->rests = 0;
+  for (int32_t i = 0; i < LOOKS; i++) {
+    if (dmi_status_is_done(status)) {
+      rank->looks = DMI_TEAM_RESTS;
+      return true;
+    }
+    relax();
+  }
+  rank->looks = rank->looks / 2;
+  return false;
+}
+
+/* May somebody in this process end the wait? */
+static bool is_near(const struct dmi_team_rank *rank, int32_t with) {
+  const dmi_uid_t self = rank->teams->process->access.core.self;
+  if (with >= 0) return rank->uids[with] == self;
+  for (int32_t i = 0; i < rank->port.size; i++) {
+    if (i != rank->port.rank && rank->uids[i] == self) return true;
+  }
+  return false;
+}
+
+/* The process that ends the wait: its thread may receive from there.  0: not known. */
+static dmi_uid_t asked(const struct dmi_team_rank *rank, int32_t with) {
+  const dmi_uid_t self = rank->teams->process->access.core.self;
+  dmi_uid_t only = 0;
+  if (with >= 0) return rank->uids[with] == self ? 0 : rank->uids[with];
+  for (int32_t i = 0; i < rank->port.size; i++) {
+    if (i == rank->port.rank || rank->uids[i] == only) continue;
+    if (only || rank->uids[i] == self) return 0;
+    only = rank->uids[i];
+  }
+  return only;
+}
+
+static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with) {
+  struct dmi_status *status = wait->status;
+  if (!dmi_status_is_done(status) && rank->teams->process->machine.cores > 1 && is_near(rank, with))
+    (void)look(rank, status);
+  return dmi_access_wait(&rank->teams->process->access, status);
+}
+
+/* ---- Operations ----------------------------------------------------------------------------- */
+
+static void begin(struct dmi_team_rank *rank, struct dmi_team_wait *wait, bool is_send) {
+  struct dmi_team_carry carry;
+  dmi_team_lock(rank->teams, &carry);
+  if (is_send) {
+    dmi_team_port_send(&rank->port, &wait->op, &carry.out);
+  } else {
+    dmi_team_port_receive(&rank->port, &wait->op, &carry.out);
+  }
+  dmi_team_unlock(rank, &carry);
+}
+
+/* `status` NULL: waits. */
+static int32_t run(struct dmi_team_rank *rank, const struct dmi_team_wait *call, bool is_send,
+                   DMI_local_status_t *status) {
+  DMI_local_status_t own;
+  struct dmi_team_wait here = *call, *wait = &here;
+  const int32_t with = call->op.peer;
+  struct dmi_status *done = dmi_status_of(status ? status : &own);
+  int32_t error;
+  if (status) {
+    wait = malloc(sizeof(*wait));
+    if (!wait) return dmi_status_refuse(status, DMI_ENOMEM);
+    *wait = *call;
+    wait->heap = true;
+  }
+  wait->status = done;
+  dmi_status_begin(done);
+  done->asked = asked(rank, with);
+  begin(rank, wait, is_send);
+  if (status) return DMI_TRUE;
+  error = wait_for(rank, wait, with);
+  return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+int32_t dmi_team_send(struct dmi_process *process, DMI_local_team_t *team, int32_t rank,
+                      const void *buf, int64_t size, DMI_local_status_t *status) {
+  struct dmi_team_rank *self = dmi_team_of(process, team);
+  struct dmi_team_wait wait = {.op = {.peer = rank, .size = (uint64_t)size}};
+  int32_t error = check(self, rank, false, buf, size);
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  memcpy(&wait.op.buf, &buf, sizeof(buf)); /* only read */
+  return run(self, &wait, true, status);
+}
+
+int32_t dmi_team_recv(struct dmi_process *process, DMI_local_team_t *team, int32_t rank, void *buf,
+                      int64_t size, DMI_got_t *got, DMI_local_status_t *status) {
+  struct dmi_team_rank *self = dmi_team_of(process, team);
+  struct dmi_team_wait wait = {.op = {.peer = rank, .size = (uint64_t)size, .buf = buf},
+                               .got = got};
+  int32_t error = check(self, rank, true, buf, size);
+  if (error != DMI_OK) return dmi_status_refuse(status, error);
+  return run(self, &wait, false, status);
+}
+
+int32_t dmi_team_probe(struct dmi_process *process, DMI_local_team_t *team, int32_t rank,
+                       DMI_got_t *got, int32_t *flag) {
+  struct dmi_team_rank *self = dmi_team_of(process, team);
+  struct dmi_team_wait wait = {.op = {.peer = rank, .probe = true}, .got = got};
+  struct dmi_team_carry carry;
+  int32_t error = check(self, rank, true, NULL, 0);
+  if (error != DMI_OK) return dmi_fail(error);
+  if (!flag) return run(self, &wait, false, NULL);
+  dmi_team_lock(self->teams, &carry);
+  *flag = dmi_team_port_look(&self->port, &wait.op) && wait.op.error == DMI_OK;
+  dmi_team_unlock(self, &carry);
+  if (wait.op.error != DMI_OK) return dmi_fail(wait.op.error);
+  if (*flag && got) *got = (DMI_got_t){(int64_t)wait.op.got, wait.op.from};
+  return DMI_TRUE;
+}
+
+/* ---- For collective calls ------------------------------------------------------------------- */
+
+static void begin_collective(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with,
+                             bool is_send) {
+  wait->op.lane = DMI_TEAM_COLLECTIVE;
+  wait->op.peer = with;
+  wait->op.probe = false;
+  wait->got = NULL;
+  wait->heap = false;
+  dmi_status_begin(wait->status);
+  wait->status->asked = asked(rank, with);
+  begin(rank, wait, is_send);
+}
+
+void dmi_team_begin_send(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t to,
+                         const void *buf, uint64_t size) {
+  memcpy(&wait->op.buf, &buf, sizeof(buf)); /* only read */
+  wait->op.size = size;
+  begin_collective(rank, wait, to, true);
+}
+
+void dmi_team_begin_recv(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t from,
+                         void *buf, uint64_t size) {
+  wait->op.buf = buf;
+  wait->op.size = size;
+  begin_collective(rank, wait, from, false);
+}
+
+int32_t dmi_team_end(struct dmi_team_rank *rank, struct dmi_team_wait *wait) {
+  return wait_for(rank, wait, wait->op.peer);
+}

@@ -1,0 +1,190 @@
+/*
+ * message.c - messages between ports: of this process by a call, of others by the network.
+ */
+#include <stdlib.h>
+
+#include <utlist.h>
+
+#include "access/access.h"
+#include "base/xalloc.h"
+#include "team/team_int.h"
+
+void dmi_team_news(struct dmi_team_rank *rank) {
+  atomic_fetch_add(&rank->news, 1);
+  dmi_futex_wake(&rank->news, 1);
+}
+
+/* ---- Ports here ----------------------------------------------------------------------------- */
+
+/* A rank that is left and joined again in one process has two ports for a while: the message is for
+ * the one of its epoch, else for the newer one. */
+static struct dmi_team_rank *find(struct dmi_teams *teams, const struct dmi_msg *msg) {
+  struct dmi_team_rank *rank, *found = NULL;
+  DL_FOREACH(teams->ranks, rank) {
+    if (rank->port.team != msg->map || rank->port.rank != (int32_t)msg->team.to) continue;
+    if (rank->port.epoch == msg->team.epoch) return rank;
+    if (!found || rank->port.before > found->port.before) found = rank;
+  }
+  return found;
+}
+
+static bool is_for_all(const struct dmi_msg *msg) {
+  return msg->type == DMI_TEAM_RESET || msg->type == DMI_TEAM_EPOCH || msg->type == DMI_TEAM_LEAVE;
+}
+
+static bool give(struct dmi_team_rank *rank, struct dmi_msg *msg, struct dmi_team_out *out) {
+  bool good = dmi_team_port_message(&rank->port, msg, out);
+  if (rank->port.reset || msg->type == DMI_TEAM_EPOCH) dmi_team_news(rank);
+  return good;
+}
+
+static bool give_all(struct dmi_teams *teams, struct dmi_msg *msg, struct dmi_team_out *out) {
+  struct dmi_team_rank *rank;
+  bool good = true;
+  DL_FOREACH(teams->ranks, rank) {
+    if (rank->port.team == msg->map) good = give(rank, msg, out) && good;
+  }
+  return good;
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void flush_soon(struct dmi_teams *teams, struct dmi_flush *flush, dmi_uid_t uid) {
+  for (uint32_t i = 0; i < flush->num; i++) {
+    if (flush->uid[i] == uid) return;
+  }
+  if (flush->num == DMI_FLUSH_MAX) dmi_access_flush(&teams->process->access, flush);
+  flush->uid[flush->num++] = uid;
+}
+
+/* The bytes of an EAGER are the caller's again when its call returns; those of a BODY stay until
+ * PULLED. */
+static void send(struct dmi_teams *teams, dmi_uid_t uid, struct dmi_msg *msg,
+                 struct dmi_flush *flush) {
+  if (msg->type == DMI_TEAM_EAGER && msg->body.len > DMI_NET_COPY)
+    msg->body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
+  if (dmi_net_send(teams->process->access.net, uid, msg)) {
+    flush_soon(teams, flush, uid);
+  } else {
+    dmi_slice_drop(&msg->body); /* it has left */
+  }
+}
+
+/* Also what the ports here say to each other in turn.  They have the same ranks. */
+static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
+                    struct dmi_team_carry *carry) {
+  for (uint32_t i = 0; i < carry->out.num; i++) {
+    struct dmi_msg msg = carry->out.msgs[i];
+    dmi_uid_t uid = msg.team.to < (uint32_t)rank->port.size ? rank->uids[msg.team.to] : 0;
+    struct dmi_team_rank *to;
+    if (uid == 0) continue;
+    if (uid != teams->process->access.core.self) {
+      send(teams, uid, &msg, &carry->flush);
+      continue;
+    }
+    to = find(teams, &msg);
+    if (to) (void)give(to, &msg, &carry->out);
+    dmi_slice_drop(&msg.body);
+  }
+  carry->out.num = 0;
+}
+
+/* ---- The lock ------------------------------------------------------------------------------- */
+
+void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
+  carry->out = (struct dmi_team_out){0};
+  carry->flush.num = 0;
+  dmi_lock(&teams->lock, DMI_RANK_LEAF);
+}
+
+static void over(struct dmi_team_op *op) {
+  struct dmi_team_wait *wait = (struct dmi_team_wait *)(void *)op;
+  struct dmi_status *status = wait->status;
+  int32_t error = op->error;
+  if (wait->got && (error == DMI_OK || error == DMI_ESIZE))
+    *wait->got = (DMI_got_t){(int64_t)op->got, op->from};
+  if (wait->heap) free(wait);
+  dmi_status_done(status, error);
+}
+
+static void unlock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
+  dmi_unlock(&teams->lock, DMI_RANK_LEAF);
+  if (carry->flush.num) dmi_access_flush(&teams->process->access, &carry->flush);
+  while (carry->out.over) {
+    struct dmi_team_op *op = carry->out.over;
+    carry->out.over = op->next;
+    over(op);
+  }
+  if (carry->out.msgs) dmi_team_out_free(&carry->out);
+}
+
+void dmi_team_unlock(struct dmi_team_rank *rank, struct dmi_team_carry *carry) {
+  struct dmi_teams *teams = rank->teams;
+  deliver(teams, rank, carry);
+  unlock(teams, carry);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+/* A message of the epoch comes from the process that has the rank. */
+static bool is_of(const struct dmi_team_rank *rank, dmi_uid_t from, const struct dmi_msg *msg) {
+  if (msg->type == DMI_TEAM_EPOCH || rank->port.epoch != msg->team.epoch) return true;
+  if (msg->team.from >= (uint32_t)rank->port.size) return false;
+  return msg->type == DMI_TEAM_RESET || rank->uids[msg->team.from] == from ||
+         rank->uids[msg->team.from] == 0;
+}
+
+bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg) {
+  struct dmi_team_carry carry;
+  struct dmi_team_rank *rank;
+  bool good = msg->body.len == 0 || msg->body.ptr != NULL;
+  if (!good && msg->type == DMI_TEAM_EAGER) dmi_xalloc_fail(msg->body.len);
+  dmi_team_lock(teams, &carry);
+  rank = find(teams, msg);
+  if (is_for_all(msg)) {
+    good = give_all(teams, msg, &carry.out);
+    rank = teams->ranks;
+  } else if (rank && good) {
+    good = is_of(rank, from, msg) && give(rank, msg, &carry.out);
+  } else {
+    good = true; /* its thread has left */
+  }
+  if (rank) deliver(teams, rank, &carry);
+  unlock(teams, &carry);
+  return good;
+}
+
+void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg) {
+  struct dmi_team_carry carry;
+  const struct dmi_team_rank *rank;
+  void *buf;
+  dmi_team_lock(teams, &carry);
+  rank = find(teams, msg);
+  buf = rank ? dmi_team_port_where(&rank->port, msg) : NULL;
+  unlock(teams, &carry);
+  return buf;
+}
+
+/* ---- To all --------------------------------------------------------------------------------- */
+
+static bool is_new(const uint32_t *uids, uint32_t i) {
+  for (uint32_t j = 0; j < i; j++) {
+    if (uids[j] == uids[i]) return false;
+  }
+  return true;
+}
+
+void dmi_team_tell(struct dmi_teams *teams, const struct dmi_msg *msg, const uint32_t *uids,
+                   uint32_t num) {
+  struct dmi_team_carry carry;
+  struct dmi_msg copy = *msg;
+  dmi_team_lock(teams, &carry);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_msg each = *msg;
+    if (uids[i] == 0 || uids[i] == teams->process->access.core.self || !is_new(uids, i)) continue;
+    send(teams, uids[i], &each, &carry.flush);
+  }
+  (void)give_all(teams, &copy, &carry.out);
+  if (teams->ranks) deliver(teams, teams->ranks, &carry);
+  unlock(teams, &carry);
+}

@@ -1,0 +1,97 @@
+/*
+ * team_int.h - private to the runtime of teams.
+ *
+ * All ports of a process are under one lock, which is held for steps of ports and copies of
+ * messages between two of them.  Messages are queued under it, so that they are sent in the order
+ * in which the ports said them, and written to the network behind it.
+ */
+#ifndef DMI_TEAM_TEAM_INT_H
+#define DMI_TEAM_TEAM_INT_H
+
+#include "access/status.h"
+#include "base/lock.h"
+#include "team/port.h"
+#include "team/table.h"
+#include "team/team.h"
+
+/* Where a team's table is. */
+struct dmi_team_at {
+  struct dmi_process *process;
+  int64_t addr; /* of the table */
+  uint32_t capacity;
+};
+
+/* A thread's part in a team. */
+struct dmi_team_rank {
+  struct dmi_team_rank *prev, *next; /* in dmi_teams.ranks */
+  struct dmi_teams *teams;
+  struct dmi_team_at at;     /* of its thread */
+  struct dmi_team_port port; /* the lock of `teams`, as the next one */
+  uint32_t *uids;            /* of the ranks in this epoch; 0: a hole */
+  _Atomic uint32_t news;     /* goes up when its thread is to look again, in reset or join */
+  int32_t looks;             /* its thread: how often it looks before it sleeps */
+  int32_t rests;             /* and how often it has not looked since that did not pay */
+};
+
+/* How many waits follow at most in which nobody looks, when looking did not pay. */
+#define DMI_TEAM_RESTS 64
+
+struct dmi_teams {
+  struct dmi_process *process;
+  _Atomic uint32_t lock; /* of the ranks; rank LEAF */
+  struct dmi_team_rank *ranks;
+  uint32_t made; /* teams that were made here */
+  bool stopping; /* DMI_exit was called */
+};
+
+/* A call of the program, or of a collective call. */
+struct dmi_team_wait {
+  struct dmi_team_op op; /* first */
+  struct dmi_status *status;
+  DMI_got_t *got; /* or NULL */
+  bool heap;      /* freed when it is over */
+};
+
+/* What a thread has to do behind the lock. */
+struct dmi_team_carry {
+  struct dmi_team_out out;
+  struct dmi_flush flush;
+};
+
+/* ---- message.c ---- */
+void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry);
+/* Delivers what the port of `rank` has said, unlocks, writes to the network, completes calls. */
+void dmi_team_unlock(struct dmi_team_rank *rank, struct dmi_team_carry *carry);
+bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg);
+void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg);
+/* Says RESET, EPOCH or LEAVE to these processes, each once, also to the ports here. */
+void dmi_team_tell(struct dmi_teams *teams, const struct dmi_msg *msg, const uint32_t *uids,
+                   uint32_t num);
+/* The rank's thread is to look again. */
+void dmi_team_news(struct dmi_team_rank *rank);
+
+/* ---- ask.c: steps on tables ---- */
+/* The table of the team at `addr`.  DMI_OK, or why there is none. */
+int32_t dmi_team_find(struct dmi_process *process, int64_t addr, struct dmi_team_at *at);
+/* Does a step; tells all that an epoch has begun.  `slots` NULL, or gets them, for free(); there
+ * are answer->capacity of them.  DMI_OK, or why not. */
+int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
+                     struct dmi_team_answer *answer, struct dmi_team_slot **slots);
+void dmi_team_step(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
+                   int64_t out2_size, void *in, int64_t in_size, int8_t tag);
+
+/* ---- channel.c ---- */
+/* The rank that `team` names.  NULL: none of this process. */
+struct dmi_team_rank *dmi_team_of(struct dmi_process *process, const DMI_local_team_t *team);
+/* Begin an operation of the lane of collective calls, and wait for it: DMI_OK or DMI_E*. */
+void dmi_team_begin_send(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t to,
+                         const void *buf, uint64_t size);
+void dmi_team_begin_recv(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t from,
+                         void *buf, uint64_t size);
+int32_t dmi_team_end(struct dmi_team_rank *rank, struct dmi_team_wait *wait);
+
+/* ---- join.c ---- */
+void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view);
+void dmi_team_rank_free(struct dmi_team_rank *rank);
+
+#endif
