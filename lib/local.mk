@@ -433,6 +433,39 @@ libdmi_la_SOURCES = \
 	$(remote_runtime_sources) \
 	$(api_sources)
 
+# libdmiox, a server for OpenXM clients: a library of its own, so that programs without one need
+# neither it nor GMP.  It uses nothing of libdmi.  Static only: few programs have it, and so there
+# is no soname to keep.  ox, pure: codec, stack machine, groups
+lib_LTLIBRARIES += libdmiox.la
+libdmiox_la_LDFLAGS = -static -pthread $(DMI_SANITIZER_FLAGS)
+libdmiox_la_LIBADD = $(OX_LIBS)
+libdmiox_la_SOURCES = \
+	include/dmi_ox.h \
+	lib/ox/command.c \
+	lib/ox/compile.c \
+	lib/ox/control.c \
+	lib/ox/decode.c \
+	lib/ox/decode.h \
+	lib/ox/encode.c \
+	lib/ox/encode.h \
+	lib/ox/group.c \
+	lib/ox/link.c \
+	lib/ox/memory.c \
+	lib/ox/memory.h \
+	lib/ox/number.c \
+	lib/ox/number.h \
+	lib/ox/run.c \
+	lib/ox/session.c \
+	lib/ox/session.h \
+	lib/ox/session_int.h \
+	lib/ox/stack.c \
+	lib/ox/text.c \
+	lib/ox/text.h \
+	lib/ox/value.c \
+	lib/ox/value.h \
+	lib/ox/wire.c \
+	lib/ox/wire.h
+
 # The start object holds main().  It is linked into every program as an object, not from the
 # library, so that main() is there whatever else the program needs; dmicc adds it.  An archive is
 # only the way to have automake compile it with dependencies.

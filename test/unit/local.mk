@@ -26,6 +26,11 @@ check_PROGRAMS += test/unit/remote_book_test
 test_unit_remote_book_test_SOURCES = test/unit/remote_book_test.c
 test_unit_remote_book_test_LDADD = $(unit_libs)
 
+ox_libs = libdmiox.la $(OX_LIBS)
+check_PROGRAMS += test/unit/ox_codec_test
+test_unit_ox_codec_test_SOURCES = test/unit/ox_codec_test.c
+test_unit_ox_codec_test_LDADD = $(ox_libs) -lcmocka
+
 check_PROGRAMS += test/unit/farm_plan_test
 test_unit_farm_plan_test_SOURCES = test/unit/farm_plan_test.c
 test_unit_farm_plan_test_LDADD = farm/libfarm.a -lcmocka
