@@ -441,6 +441,7 @@ libdmiox_la_LDFLAGS = -static -pthread $(DMI_SANITIZER_FLAGS)
 libdmiox_la_LIBADD = $(OX_LIBS)
 libdmiox_la_SOURCES = \
 	include/dmi_ox.h \
+	lib/ox/caller.c \
 	lib/ox/command.c \
 	lib/ox/compile.c \
 	lib/ox/control.c \
@@ -448,16 +449,26 @@ libdmiox_la_SOURCES = \
 	lib/ox/decode.h \
 	lib/ox/encode.c \
 	lib/ox/encode.h \
+	lib/ox/function.c \
+	lib/ox/function.h \
 	lib/ox/group.c \
+	lib/ox/host.c \
+	lib/ox/host.h \
+	lib/ox/host_int.h \
+	lib/ox/host_link.c \
 	lib/ox/link.c \
 	lib/ox/memory.c \
 	lib/ox/memory.h \
 	lib/ox/number.c \
 	lib/ox/number.h \
 	lib/ox/run.c \
+	lib/ox/server.c \
+	lib/ox/server_int.h \
 	lib/ox/session.c \
 	lib/ox/session.h \
 	lib/ox/session_int.h \
+	lib/ox/socket.c \
+	lib/ox/socket.h \
 	lib/ox/stack.c \
 	lib/ox/text.c \
 	lib/ox/text.h \

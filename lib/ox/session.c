@@ -169,8 +169,10 @@ struct dmi_ox_session *dmi_ox_session_new(const struct dmi_ox_settings *settings
   s->next_call = 1;
   s->data.id = DMI_OX_DATA_STREAM;
   s->control.state = s->data.state = DMI_OX_ORDER;
-  put_order(s, &s->control);
-  put_order(s, &s->data);
+  if (!settings->order_sent) {
+    put_order(s, &s->control);
+    put_order(s, &s->data);
+  }
   return s;
 }
 

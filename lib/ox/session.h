@@ -24,7 +24,8 @@ enum dmi_ox_status_rule {
 struct dmi_ox_settings {
   struct dmi_ox_limits limits;
   enum dmi_ox_status_rule status;
-  bool network; /* announces network order instead of little-endian */
+  bool network;    /* announces network order instead of little-endian */
+  bool order_sent; /* the caller has sent the byte of order on control and data connection */
 };
 
 enum dmi_ox_act {
