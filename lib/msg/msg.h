@@ -369,7 +369,8 @@ struct dmi_msg_remote {
 
 /* All messages between ranks of a team; dmi_msg.map is the number of the team. */
 struct dmi_msg_team {
-  uint32_t from, to; /* ranks; RESET, EPOCH: 0 */
+  uint32_t from; /* ranks; EPOCH: 0 */
+  uint32_t to;
   uint64_t epoch;
   uint64_t serial; /* OFFER, PULL, BODY, PULLED: number of the send in its port and epoch */
   uint64_t count;  /* OFFER: bytes of the message; CREDIT: of the window */

@@ -69,7 +69,8 @@ while (
     ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
   push @names, $name if $class eq 'MEMBER';
   $used{ $own // '' } = 1;
-  $code[$number] = join ' | ', $number, $name, lc $class, lc "$sender, $receiver",
+  $code[$number] = join ' | ', $number, $name, lc $class,
+    lc("$sender, $receiver") =~ s/anyone/any/gr,
     $own ? $fields{$own} // "$own?" : '', $flags eq '0' ? '' : $flags =~ s/DMI_F_//gr =~ s/ \|/,/gr,
     $element || '', $element ? size_text($list) : '', size_text($body),
     $from eq 'MEMBER' ? 'members' : 'anybody';

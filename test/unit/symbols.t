@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # symbols.t - what libdmi shows to the programs linked with it.
 #
-# The shared library exports what dmi_api.h, dmi_ext.h, dmi_farm.h and dmi_remote.h declare and dmi_start: all of it, and nothing else.  In
+# The shared library exports what dmi_api.h, dmi_ext.h, dmi_farm.h, dmi_remote.h and dmi_team.h declare and dmi_start: all of it, and nothing else.  In
 # the static one hidden symbols can be linked against, so all of its names must have our prefixes.
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $header = join '', map {
   open my $file, '<', "$FindBin::Bin/../../include/$_" or die "$_: $!";
   local $/;
   <$file>;
-} qw(dmi_api.h dmi_ext.h dmi_farm.h dmi_remote.h);
+} qw(dmi_api.h dmi_ext.h dmi_farm.h dmi_remote.h dmi_team.h);
 
 # Names of functions and variables that a file defines for others.
 sub defined_in {
