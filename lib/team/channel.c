@@ -14,8 +14,9 @@
 #include "base/error.h"
 #include "team/team_int.h"
 
-#define LOOKS 4000 /* how often a receiver looks at most before it sleeps: some ten microseconds \
-                    */
+#define LOOKS                                                                        \
+  4000 /* how often a receiver looks at most before it sleeps: some ten microseconds \
+        */
 
 /* ---- The rank of a thread ------------------------------------------------------------------- */
 
@@ -108,7 +109,7 @@ static void begin(struct dmi_team_rank *rank, struct dmi_team_wait *wait, bool i
   } else {
     dmi_team_port_receive(&rank->port, &wait->op, &carry.out);
   }
-  dmi_team_unlock(rank, &carry);
+  dmi_team_unlock(rank->teams, rank, &carry);
 }
 
 /* `status` NULL: waits. */
@@ -164,7 +165,7 @@ int32_t dmi_team_probe(struct dmi_process *process, DMI_local_team_t *team, int3
   if (!flag) return run(self, &wait, false, NULL);
   dmi_team_lock(self->teams, &carry);
   *flag = dmi_team_port_look(&self->port, &wait.op) && wait.op.error == DMI_OK;
-  dmi_team_unlock(self, &carry);
+  dmi_team_unlock(self->teams, self, &carry);
   if (wait.op.error != DMI_OK) return dmi_fail(wait.op.error);
   if (*flag && got) *got = (DMI_got_t){(int64_t)wait.op.got, wait.op.from};
   return DMI_TRUE;

@@ -59,7 +59,7 @@ void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view) {
     }
     rank = teams->ranks;
     if (rank) {
-      dmi_team_unlock(rank, &carry);
+      dmi_team_unlock(rank->teams, rank, &carry);
     } else {
       dmi_unlock(&teams->lock, DMI_RANK_LEAF);
     }
@@ -109,7 +109,7 @@ static int32_t begin(struct dmi_team_rank *rank, const struct dmi_team_answer *a
   for (size_t i = 0; i < size; i++) { /* lost since: no view tells it any more */
     if (is_gone(process, uids[i])) dmi_team_port_lost(&rank->port, (int32_t)i, &carry.out);
   }
-  dmi_team_unlock(rank, &carry);
+  dmi_team_unlock(rank->teams, rank, &carry);
   free(hole);
   return DMI_OK;
 }
@@ -276,7 +276,7 @@ static bool reset_port(struct dmi_team_rank *rank, bool quiet) {
   dmi_team_lock(rank->teams, &carry);
   can = !quiet || dmi_team_port_drained(&rank->port);
   if (can) dmi_team_port_reset(&rank->port, &carry.out);
-  dmi_team_unlock(rank, &carry);
+  dmi_team_unlock(rank->teams, rank, &carry);
   return can;
 }
 

@@ -70,14 +70,31 @@ static void send(struct dmi_teams *teams, dmi_uid_t uid, struct dmi_msg *msg,
   }
 }
 
-/* Also what the ports here say to each other in turn.  They have the same ranks. */
+/* A port here of the team in which this was said.  `hint`: probably one; or NULL. */
+static const struct dmi_team_rank *said_by(struct dmi_teams *teams, const struct dmi_msg *msg,
+                                           const struct dmi_team_rank *hint) {
+  const struct dmi_team_rank *rank, *found = NULL;
+  if (hint && hint->port.team == msg->map) return hint;
+  DL_FOREACH(teams->ranks, rank) {
+    if (rank->port.team != msg->map) continue;
+    if (rank->port.epoch == msg->team.epoch) return rank;
+    found = rank; /* an answer to a message of an older epoch */
+  }
+  return found;
+}
+
+/* Also what the ports here say to each other in turn. */
 static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
                     struct dmi_team_carry *carry) {
   for (uint32_t i = 0; i < carry->out.num; i++) {
     struct dmi_msg msg = carry->out.msgs[i];
-    dmi_uid_t uid = msg.team.to < (uint32_t)rank->port.size ? rank->uids[msg.team.to] : 0;
+    const struct dmi_team_rank *by = said_by(teams, &msg, rank);
+    dmi_uid_t uid = by && msg.team.to < (uint32_t)by->port.size ? by->uids[msg.team.to] : 0;
     struct dmi_team_rank *to;
-    if (uid == 0) continue;
+    if (uid == 0) {
+      dmi_slice_drop(&msg.body);
+      continue;
+    }
     if (uid != teams->process->access.core.self) {
       send(teams, uid, &msg, &carry->flush);
       continue;
@@ -118,8 +135,8 @@ static void unlock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
   if (carry->out.msgs) dmi_team_out_free(&carry->out);
 }
 
-void dmi_team_unlock(struct dmi_team_rank *rank, struct dmi_team_carry *carry) {
-  struct dmi_teams *teams = rank->teams;
+void dmi_team_unlock(struct dmi_teams *teams, const struct dmi_team_rank *rank,
+                     struct dmi_team_carry *carry) {
   deliver(teams, rank, carry);
   unlock(teams, carry);
 }
@@ -143,13 +160,13 @@ bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *m
   rank = find(teams, msg);
   if (is_for_all(msg)) {
     good = give_all(teams, msg, &carry.out);
-    rank = teams->ranks;
+    rank = NULL;
   } else if (rank && good) {
     good = is_of(rank, from, msg) && give(rank, msg, &carry.out);
   } else {
     good = true; /* its thread has left */
   }
-  if (rank) deliver(teams, rank, &carry);
+  deliver(teams, rank, &carry);
   unlock(teams, &carry);
   return good;
 }
@@ -185,6 +202,6 @@ void dmi_team_tell(struct dmi_teams *teams, const struct dmi_msg *msg, const uin
     send(teams, uids[i], &each, &carry.flush);
   }
   (void)give_all(teams, &copy, &carry.out);
-  if (teams->ranks) deliver(teams, teams->ranks, &carry);
+  deliver(teams, NULL, &carry);
   unlock(teams, &carry);
 }

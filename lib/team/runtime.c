@@ -41,7 +41,7 @@ static void stopping(struct dmi_teams *teams) {
     dmi_team_port_stop(&rank->port, &carry.out);
     dmi_team_news(rank);
   }
-  dmi_team_unlock(teams->ranks, &carry);
+  dmi_team_unlock(teams, NULL, &carry);
 }
 
 void dmi_team_use(struct dmi_program *program) {

@@ -60,8 +60,10 @@ struct dmi_team_carry {
 
 /* ---- message.c ---- */
 void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry);
-/* Delivers what the port of `rank` has said, unlocks, writes to the network, completes calls. */
-void dmi_team_unlock(struct dmi_team_rank *rank, struct dmi_team_carry *carry);
+/* Delivers what ports here have said, unlocks, writes to the network, completes calls.  `rank`: one
+ * that has probably said something; or NULL. */
+void dmi_team_unlock(struct dmi_teams *teams, const struct dmi_team_rank *rank,
+                     struct dmi_team_carry *carry);
 bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg);
 void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg);
 /* Says RESET, EPOCH or LEAVE to these processes, each once, also to the ports here. */
