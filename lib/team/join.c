@@ -28,27 +28,31 @@ void dmi_team_rank_free(struct dmi_team_rank *rank) {
 
 /* ---- Lost processes ------------------------------------------------------------------------- */
 
-static dmi_uid_t newest_of(const struct dmi_uids *uids) {
-  dmi_uid_t newest = uids->num ? uids->uid[uids->num - 1] : 0;
-  if (uids->left && uids->uid[uids->num + uids->left - 1] > newest)
-    newest = uids->uid[uids->num + uids->left - 1];
+/* Numbers of processes go up: this one and all older ones have joined before. */
+static dmi_uid_t newest_of(const struct dmi_process *process) {
+  const struct dmi_uids *uids;
+  dmi_uid_t newest = process->access.core.self;
+  const dmi_uid_t removed = atomic_load(&process->teams->removed);
+  if (removed > newest) newest = removed;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  if (uids->num && uids->uid[uids->num - 1] > newest) newest = uids->uid[uids->num - 1];
+  dmi_epoch_leave();
   return newest;
 }
 
 /* No member any more.  One that is newer than all that are known here has joined just now. */
-static bool is_gone(struct dmi_process *process, dmi_uid_t uid) {
-  struct dmi_core *core = &process->access.core;
-  dmi_uid_t newest;
-  dmi_epoch_enter();
-  newest = newest_of(atomic_load(&process->uids));
-  dmi_epoch_leave();
-  return uid && uid != core->self && uid <= newest && !core->is_there(core->arg, uid);
+static bool is_gone(const struct dmi_process *process, dmi_uid_t uid) {
+  const struct dmi_core *core = &process->access.core;
+  return uid && uid != core->self && uid <= newest_of(process) && !core->is_there(core->arg, uid);
 }
 
 void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view) {
   struct dmi_team_rank *rank;
   for (uint32_t i = 0; i < view->removed_num; i++) {
     struct dmi_team_carry carry;
+    if (view->removed[i].uid > atomic_load(&teams->removed)) /* only this thread writes it */
+      atomic_store(&teams->removed, view->removed[i].uid);
     if (!view->removed[i].lost) continue;
     dmi_team_lock(teams, &carry);
     DL_FOREACH(teams->ranks, rank) {

@@ -40,8 +40,9 @@ struct dmi_teams {
   struct dmi_process *process;
   _Atomic uint32_t lock; /* of the ranks; rank LEAF */
   struct dmi_team_rank *ranks;
-  uint32_t made; /* teams that were made here */
-  bool stopping; /* DMI_exit was called */
+  _Atomic uint32_t removed; /* newest process that is known to have been removed */
+  uint32_t made;            /* teams that were made here */
+  bool stopping;            /* DMI_exit was called */
 };
 
 /* A call of the program, or of a collective call. */
