@@ -1,0 +1,248 @@
+/*
+ * team_test.c - the pure parts of teams: trees, operations, tables, and what a port decides in
+ * single cases (test/sim/team_sim runs them together).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "team/combine.h"
+#include "team/port.h"
+#include "team/table.h"
+#include "team/tree.h"
+
+/* ---- Trees ---------------------------------------------------------------------------------- */
+
+/* The formula of OX-RFC-102: b * 2^k, b odd, receives from (b - 1) * 2^k and sends to
+ * b * 2^k + 2^i, i = k - 1 ... 0. */
+static void check_tree(int32_t size, int32_t root, int32_t at) {
+  struct dmi_team_tree tree = dmi_team_tree_of((at + root) % size, root, size);
+  int32_t k = 0, step, child;
+  while (at ? !(at >> k & 1) : 1 << k < size)
+    k++;
+  assert_int_equal(tree.parent, at ? (at - (1 << k) + root) % size : -1);
+  step = tree.span / 2;
+  for (int32_t i = k - 1; i >= 0; i--) {
+    if (at + (1 << i) >= size) continue;
+    child = dmi_team_tree_down(&tree, &step);
+    assert_int_equal(child, (at + (1 << i) + root) % size);
+  }
+  assert_int_equal(dmi_team_tree_down(&tree, &step), -1);
+  step = 1;
+  for (int32_t i = 0; i < k && at + (1 << i) < size; i++) {
+    child = dmi_team_tree_up(&tree, &step);
+    assert_int_equal(child, (at + (1 << i) + root) % size);
+  }
+  assert_int_equal(dmi_team_tree_up(&tree, &step), -1);
+}
+
+static void test_trees(void **state) {
+  (void)state;
+  for (int32_t size = 1; size <= 40; size++)
+    for (int32_t root = 0; root < size; root++)
+      for (int32_t at = 0; at < size; at++)
+        check_tree(size, root, at);
+}
+
+/* ---- Operations ----------------------------------------------------------------------------- */
+
+static void test_combine(void **state) {
+  int32_t a[] = {INT32_MAX, -5}, b[] = {1, 3};
+  uint16_t u[] = {0xffff}, v[] = {0xffff};
+  long double x[] = {1.5L}, y[] = {-2.0L};
+  int8_t i[] = {-3}, j[] = {2};
+  (void)state;
+  dmi_team_combine(DMI_TYPE_INT32, DMI_OP_SUM, a, b, 2);
+  assert_int_equal(a[0], INT32_MIN); /* wraps around */
+  assert_int_equal(a[1], -2);
+  dmi_team_combine(DMI_TYPE_UINT16, DMI_OP_PROD, u, v, 1); /* no overflow of int */
+  assert_int_equal(u[0], 1);
+  dmi_team_combine(DMI_TYPE_LONG_DOUBLE, DMI_OP_MIN, x, y, 1);
+  assert_true(x[0] == -2.0L);
+  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_MAX, i, j, 1);
+  assert_int_equal(i[0], 2);
+  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_BXOR, i, j, 1);
+  assert_int_equal(i[0], 0);
+  assert_int_equal(dmi_team_combine_size(DMI_TYPE_UINT64, DMI_OP_BAND), 8);
+  assert_int_equal(dmi_team_combine_size(DMI_TYPE_DOUBLE, DMI_OP_BAND), 0);
+  assert_int_equal(dmi_team_combine_size(0, DMI_OP_SUM), 0);
+  assert_int_equal(dmi_team_combine_size(12, DMI_OP_SUM), 0);
+  assert_int_equal(dmi_team_combine_size(DMI_TYPE_INT32, 8), 0);
+}
+
+/* ---- Tables --------------------------------------------------------------------------------- */
+
+#define CAPACITY 4
+
+static struct dmi_team_answer ask(struct dmi_team_table *table, struct dmi_team_step step) {
+  struct dmi_team_answer answer;
+  dmi_team_table_step(table, dmi_team_table_size(CAPACITY), &step, &answer, sizeof(answer));
+  return answer;
+}
+
+static struct dmi_team_answer join(struct dmi_team_table *table, int32_t rank, uint32_t process) {
+  struct dmi_team_answer answer =
+      ask(table, (struct dmi_team_step){.what = DMI_TEAM_JOIN, .rank = rank, .process = process});
+  if (answer.error) return answer;
+  return ask(table, (struct dmi_team_step){
+                        .what = DMI_TEAM_ARRIVE, .rank = answer.rank, .process = process});
+}
+
+static struct dmi_team_answer arrive(struct dmi_team_table *table, int32_t rank, uint32_t process,
+                                     enum dmi_team_arrived how) {
+  return ask(table, (struct dmi_team_step){.what = DMI_TEAM_ARRIVE,
+                                           .rank = rank,
+                                           .process = process,
+                                           .arrived = how,
+                                           .epoch = table->epoch});
+}
+
+static void test_table(void **state) {
+  struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  (void)state;
+  dmi_team_table_init(table, 7, 2, CAPACITY);
+  assert_int_equal(join(table, 2, 10).error, DMI_EINVAL);
+  assert_int_equal(join(table, 1, 10).begins, 0);
+  assert_int_equal(join(table, 1, 11).error, DMI_EBUSY);
+  assert_int_equal(join(table, -1, 11).begins, 1); /* gets rank 0 */
+  assert_int_equal(table->slots[0].member, 11);
+  assert_int_equal(join(table, -1, 12).error, DMI_EBUSY);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_END}).error, DMI_EBUSY);
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).error, DMI_ELOST); /* not its rank */
+  /* Larger: a reset waits for those who are to come. */
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 5}).error,
+                   DMI_ESIZE);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 3});
+  assert_int_equal(arrive(table, 0, 11, DMI_TEAM_RESETS).begins, 0);
+  assert_int_equal(arrive(table, 1, 10, DMI_TEAM_RESETS).begins, 0);
+  assert_int_equal(join(table, -1, 12).begins, 1);
+  assert_int_equal(table->size, 3);
+  assert_int_equal(table->epoch, 2);
+  /* A loss counts as an arrival; a hole is not waited for. */
+  assert_int_equal(arrive(table, 0, 11, DMI_TEAM_RESETS).begins, 0);
+  assert_int_equal(arrive(table, 2, 12, DMI_TEAM_LEAVES).begins, 0);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_GONE, .process = 10}).begins,
+                   1);
+  assert_int_equal(table->slots[1].member, 0);
+  assert_int_equal(table->slots[2].member, 0);
+  assert_int_equal(arrive(table, 0, 11, DMI_TEAM_LEAVES).begins, 1);
+  /* As at first. */
+  assert_int_equal(table->size, 0);
+  assert_true(table->slots[1].awaited);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_END}).error, DMI_OK);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_LOOK}).error, DMI_EINVAL);
+  free(table);
+}
+
+static void test_table_overwritten(void **state) {
+  struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  (void)state;
+  dmi_team_table_init(table, 7, 2, CAPACITY);
+  table->capacity = 1000000;
+  assert_int_equal(join(table, 0, 1).error, DMI_EINVAL);
+  table->capacity = CAPACITY;
+  table->wanted = 5;
+  assert_int_equal(join(table, 0, 1).error, DMI_EINVAL);
+  table->wanted = -1;
+  assert_int_equal(join(table, 0, 1).error, DMI_EINVAL);
+  table->wanted = 2;
+  assert_int_equal(arrive(table, 4, 1, DMI_TEAM_RESETS).error, DMI_EINVAL);
+  assert_int_equal(arrive(table, -1, 1, DMI_TEAM_RESETS).error, DMI_EINVAL);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = 99}).error, DMI_EINVAL);
+  free(table);
+}
+
+/* ---- Ports ---------------------------------------------------------------------------------- */
+
+/* Rank 0 of 2, in epoch 5. */
+static struct dmi_team_port *port_new(void) {
+  static const bool hole[2] = {false, false};
+  struct dmi_team_port *port = calloc(1, sizeof(*port));
+  struct dmi_team_out out = {0};
+  dmi_team_port_init(port, 7, 0, 4);
+  assert_true(dmi_team_port_begin(port, 5, 2, hole, &out));
+  dmi_team_out_free(&out);
+  return port;
+}
+
+static struct dmi_msg said(enum dmi_msg_type type, uint64_t epoch, const char *text) {
+  struct dmi_msg msg = {.type = (uint8_t)type, .map = 7};
+  msg.team.from = 1;
+  msg.team.epoch = epoch;
+  if (text) msg.body = (struct dmi_slice){.ptr = (const unsigned char *)text, .len = strlen(text)};
+  return msg;
+}
+
+/* What a correct peer does not send is refused. */
+static void test_port_wrong(void **state) {
+  struct dmi_team_port *port = port_new();
+  struct dmi_team_out out = {0};
+  struct dmi_msg msg = said(DMI_TEAM_EAGER, 5, "x");
+  static char large[65536];
+  (void)state;
+  msg.team.from = 2;
+  assert_false(dmi_team_port_message(port, &msg, &out));
+  msg = said(DMI_TEAM_CREDIT, 5, NULL);
+  msg.team.count = 1;
+  assert_false(dmi_team_port_message(port, &msg, &out)); /* more than the window */
+  msg = said(DMI_TEAM_CREDIT, 6, NULL);
+  assert_false(dmi_team_port_message(port, &msg, &out)); /* nothing was sent in that epoch */
+  for (int i = 0; i < 3; i++) {
+    msg = said(DMI_TEAM_EAGER, 5, NULL);
+    msg.body = (struct dmi_slice){.ptr = (unsigned char *)large, .len = sizeof(large)};
+    assert_true(dmi_team_port_message(port, &msg, &out));
+  }
+  msg.body = (struct dmi_slice){.ptr = (unsigned char *)large, .len = sizeof(large)};
+  assert_false(dmi_team_port_message(port, &msg, &out)); /* the overhead of the others is used */
+  dmi_team_port_free(port);
+  dmi_team_out_free(&out);
+  free(port);
+}
+
+/* An old message is dropped, an old PULL answered, a newer message kept. */
+static void test_port_epochs(void **state) {
+  static const bool hole[2] = {false, false};
+  struct dmi_team_port *port = port_new();
+  struct dmi_team_out out = {0};
+  struct dmi_msg msg = said(DMI_TEAM_EAGER, 4, "old");
+  struct dmi_team_op op = {.peer = DMI_TEAM_FROM_ANY};
+  char buf[8] = "";
+  (void)state;
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_false(dmi_team_port_look(port, &op));
+  msg = said(DMI_TEAM_PULL, 4, NULL);
+  msg.team.serial = 3;
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_int_equal(out.num, 1);
+  assert_int_equal(out.msgs[0].flags, DMI_F_GONE);
+  assert_int_equal(out.msgs[0].team.epoch, 4);
+  assert_int_equal(out.msgs[0].team.serial, 3);
+  msg = said(DMI_TEAM_EAGER, 6, "new");
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_false(dmi_team_port_look(port, &op));
+  dmi_team_port_reset(port, &out);
+  assert_true(dmi_team_port_begin(port, 6, 2, hole, &out));
+  op = (struct dmi_team_op){.peer = 1, .buf = (unsigned char *)buf, .size = sizeof(buf)};
+  dmi_team_port_receive(port, &op, &out);
+  assert_int_equal(op.error, DMI_OK);
+  assert_int_equal(op.got, 3);
+  assert_memory_equal(buf, "new", 3);
+  assert_int_equal(port->kept, 0);
+  dmi_team_port_free(port);
+  dmi_team_out_free(&out);
+  free(port);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_trees),      cmocka_unit_test(test_combine),
+      cmocka_unit_test(test_table),      cmocka_unit_test(test_table_overwritten),
+      cmocka_unit_test(test_port_wrong), cmocka_unit_test(test_port_epochs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
