@@ -20,10 +20,21 @@
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
+static void stop_listening(struct DMI_ox_server_t *server) {
+  for (int i = 0; i < 2; i++) {
+    struct dmi_ox_listener *listener = &server->listeners[i];
+    if (listener->fd < 0) continue;
+    ev_io_stop(server->loop, &listener->io);
+    close(listener->fd);
+    listener->fd = -1;
+  }
+}
+
 /* It listens while there is room for a session. */
 static void watch(struct DMI_ox_server_t *server) {
   pthread_mutex_lock(&server->lock);
-  bool on = server->sessions < server->most && !server->stopping && !(server->one && server->begun);
+  bool on = server->sessions < server->most && !server->stopping;
+  if (server->one && server->begun) stop_listening(server);
   pthread_mutex_unlock(&server->lock);
   on = on && !ev_is_active(&server->again);
   for (int i = 0; i < 2; i++) {
@@ -122,12 +133,7 @@ static void *run(void *arg) {
   ev_run(server->loop, 0);
   while (server->callers != NULL)
     dmi_ox_caller_free(server->callers);
-  for (int i = 0; i < 2; i++) {
-    if (server->listeners[i].fd < 0) continue;
-    ev_io_stop(server->loop, &server->listeners[i].io);
-    close(server->listeners[i].fd);
-    server->listeners[i].fd = -1;
-  }
+  stop_listening(server);
   pthread_mutex_lock(&server->lock);
   server->ended = true;
   pthread_cond_broadcast(&server->over);

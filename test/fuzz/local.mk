@@ -16,6 +16,10 @@ check_PROGRAMS += test/fuzz/wire_fuzz
 test_fuzz_wire_fuzz_SOURCES = test/fuzz/wire_fuzz.c
 test_fuzz_wire_fuzz_LDADD = $(fuzz_libs)
 
+check_PROGRAMS += test/fuzz/ox_fuzz
+test_fuzz_ox_fuzz_SOURCES = test/fuzz/ox_fuzz.c
+test_fuzz_ox_fuzz_LDADD = $(ox_libs)
+
 # The faulty member sends what the linker puts between the layers.
 check_PROGRAMS += test/fuzz/member_fuzz
 test_fuzz_member_fuzz_SOURCES = test/fuzz/member_fuzz.c test/fuzz/faulty.c test/fuzz/faulty.h
