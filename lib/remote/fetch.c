@@ -8,6 +8,8 @@
  */
 #include <stdlib.h>
 
+#include <utlist.h>
+
 #include "base/futex.h"
 #include "base/large.h"
 #include "remote/remote_int.h"
@@ -39,8 +41,21 @@ static void ended(struct dmi_access_end *end, int32_t error) {
   dmi_futex_wake(&remote->news, 1);
 }
 
+/* It is under way until turn() takes its end. */
+static void list(struct dmi_remote_reading *reading) {
+  DL_APPEND2(reading->remote->way, reading, prev_way, next_way);
+  reading->listed = true;
+}
+
+static void unlist(struct dmi_remote_reading *reading) {
+  if (!reading->listed) return;
+  DL_DELETE2(reading->remote->way, reading, prev_way, next_way);
+  reading->listed = false;
+}
+
 static void read_now(struct dmi_remote_reading *reading, int8_t mode) {
   int32_t error;
+  list(reading);
   if (dmi_access_fetch(&reading->remote->process->access, reading->addr + reading->offset,
                        reading->size, reading->buf, mode, &reading->end, &error)) {
     reading->here = true;
@@ -52,6 +67,7 @@ static void read_now(struct dmi_remote_reading *reading, int8_t mode) {
 static void bring_page(struct dmi_remote_reading *reading) {
   int32_t error;
   reading->lends = true;
+  list(reading);
   if (dmi_access_fetch(&reading->remote->process->access, reading->addr, 1, &reading->first,
                        DMI_INVALIDATE_READ, &reading->end, &error)) {
     reading->here = true;
@@ -151,8 +167,10 @@ static struct dmi_remote_reading *take_read(struct dmi_remote *remote) {
 /* Tells of those that are over, and takes those that are to begin. */
 static struct dmi_remote_reading *turn(struct dmi_remote *remote) {
   struct dmi_remote_reading *read = take_read(remote), *begins;
-  for (struct dmi_remote_reading *at = read; at; at = at->next)
+  for (struct dmi_remote_reading *at = read; at; at = at->next) {
+    unlist(at);
     lend_page(at);
+  }
   dmi_remote_lock(remote);
   while (read) {
     struct dmi_remote_reading *next = read->next;
@@ -170,7 +188,7 @@ static void end_all(struct dmi_remote *remote, struct dmi_remote_reading *list) 
   while (list) {
     struct dmi_remote_reading *next = list->next;
     if (list->fetch) {
-      list->fetch->buffer = list->buf;
+      if (!list->fetch->holder) list->fetch->buffer = list->buf;
       dmi_remote_pool_fetched(remote->pool, list->fetch, false);
       dmi_remote_carry(remote);
     } else {
@@ -182,12 +200,20 @@ static void end_all(struct dmi_remote *remote, struct dmi_remote_reading *list) 
 }
 
 void dmi_remote_readings_end(struct dmi_remote *remote) {
-  struct dmi_remote_reading *list;
-  end_all(remote, take_read(remote));
-  while ((list = remote->readings)) {
+  struct dmi_remote_reading *read = take_read(remote), *reading;
+  for (reading = read; reading; reading = reading->next)
+    unlist(reading);
+  end_all(remote, read);
+  /* What is under way is not answered any more. */
+  while ((reading = remote->way)) {
+    unlist(reading);
+    reading->next = NULL;
+    end_all(remote, reading);
+  }
+  while ((reading = remote->readings)) {
     remote->readings = NULL;
     remote->readings_end = &remote->readings;
-    end_all(remote, list);
+    end_all(remote, reading);
   }
 }
 

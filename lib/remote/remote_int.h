@@ -107,6 +107,8 @@ struct dmi_remote_reading {
   struct dmi_access_end end; /* first */
   struct dmi_remote *remote;
   struct dmi_remote_reading *next;
+  struct dmi_remote_reading *prev_way, *next_way; /* in remote->way, if `listed`; the fetcher */
+  bool listed;
   struct dmi_remote_fetch *fetch; /* of the pool; NULL: */
   struct dmi_remote_user *user;   /* of DMI_data_read; its `inside` counts this */
   uint64_t number;
@@ -170,6 +172,7 @@ struct dmi_remote {
   _Atomic uint32_t news;           /* count: something for the fetcher; any thread */
   _Atomic uint32_t lately;         /* lock of `read`, rank LEAF */
   struct dmi_remote_reading *read; /* over; guarded by `lately` */
+  struct dmi_remote_reading *way;  /* under way; the fetcher */
 
   struct dmi_remote_queued *runs, **runs_end; /* for workers */
   pthread_cond_t work;

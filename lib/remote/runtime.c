@@ -75,6 +75,7 @@ static void end_threads(struct dmi_remote *remote) {
   pthread_join(remote->fetcher, NULL);
   dmi_remote_readings_end(remote);
   dmi_remote_runs_end(remote);
+  dmi_remote_readings_end(remote); /* of calls that have got the memory of these */
 }
 
 /* One that nobody has closed.  Its reads are not completed: the thread that gave the status may

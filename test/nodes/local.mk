@@ -5,7 +5,7 @@
 # node_examples, and the script that runs it to test/nodes/nodes.t.
 node_programs = api badinput churn damage end events group guests history huge litmus malloc pause pressure rwset \
 	suspend sync threads told tree
-node_examples = rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
+node_examples = cholesky_dmi lu_dmi stencil_dmi rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
 	swap_dmi sync_dmi
 
 node_modules = $(node_programs:%=test/nodes/%.so) $(node_examples:%=test/nodes/example_%.so)
