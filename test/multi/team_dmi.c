@@ -340,5 +340,7 @@ void DMI_main(int argc, char **argv) {
     MUST(DMI_join(threads[i], &value, NULL));
   OK(DMI_team_destroy(team_at));
   FAILS(DMI_team_destroy(team_at), DMI_EINVAL);
+  free(ids);
+  free(threads);
   verdict("team", report);
 }
