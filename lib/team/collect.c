@@ -46,13 +46,17 @@ static int32_t recv_now(struct dmi_team_rank *rank, int32_t from, void *buf, uin
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-static int32_t check(const struct dmi_team_rank *rank, int32_t root) {
+static int32_t check(struct dmi_team_rank *rank, int32_t root) {
+  int32_t error = DMI_OK;
   if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
   if (root < 0 || root >= rank->port.size)
     return dmi_because(DMI_EINVAL, "the team has no such rank");
-  if (rank->port.reset) return DMI_ERESET;
-  if (rank->port.holes) return dmi_because(DMI_ELOST, "a rank of the team has no thread");
-  return DMI_OK;
+  dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
+  if (rank->port.holes) error = dmi_because(DMI_ELOST, "a rank of the team has no thread");
+  if (rank->port.reset) error = DMI_ERESET;
+  if (rank->port.stopped) error = DMI_EEND;
+  dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);
+  return error;
 }
 
 static int32_t check_bytes(const void *buf, int64_t size) {
@@ -206,8 +210,8 @@ static int32_t with_all(struct dmi_team_rank *rank, unsigned char *buf, uint64_t
   return error;
 }
 
-static int32_t check_parts(const struct dmi_team_rank *rank, int32_t root, const void *mine,
-                           int64_t size, const void *all) {
+static int32_t check_parts(struct dmi_team_rank *rank, int32_t root, const void *mine, int64_t size,
+                           const void *all) {
   int32_t error = check(rank, root);
   if (error == DMI_OK) error = check_bytes(mine, size);
   if (error == DMI_OK && size > INT64_MAX / rank->port.size)

@@ -61,12 +61,7 @@ void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view) {
       }
       dmi_team_news(rank);
     }
-    rank = teams->ranks;
-    if (rank) {
-      dmi_team_unlock(rank->teams, rank, &carry);
-    } else {
-      dmi_unlock(&teams->lock, DMI_RANK_LEAF);
-    }
+    dmi_team_unlock(teams, NULL, &carry);
   }
 }
 
@@ -153,7 +148,7 @@ static int32_t wait_epoch(struct dmi_team_rank *rank, enum waits waits) {
     uint32_t seen = atomic_load(&rank->news);
     int32_t error = look(rank, waits);
     if (error != DMI_EBUSY) return error;
-    if (rank->teams->stopping) return DMI_EEND;
+    if (atomic_load(&rank->teams->stopping)) return DMI_EEND;
     dmi_futex_wait(&rank->news, seen);
   }
 }
@@ -172,6 +167,7 @@ static int32_t arrive(struct dmi_team_rank *rank, enum dmi_team_arrived arrived)
 
 static void add(struct dmi_team_rank *rank) {
   dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
+  if (atomic_load(&rank->teams->stopping)) rank->port.stopped = true;
   DL_APPEND(rank->teams->ranks, rank);
   dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);
 }
