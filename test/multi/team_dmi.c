@@ -11,7 +11,7 @@
 
 #define LARGE (3 * 1024 * 1024 + 5)
 
-static int64_t report, team_at;
+static int64_t report;
 
 /* In global memory: what a thread gets. */
 struct job {
@@ -20,6 +20,7 @@ struct job {
   int64_t large; /* address: 1 when the team is large again */
 };
 
+static __thread int64_t team_at;
 static __thread DMI_local_team_t *self_team;
 static __thread int32_t rank, size;
 
