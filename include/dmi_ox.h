@@ -79,7 +79,7 @@ DMI_ox_value_t *DMI_ox_null(void);
 DMI_ox_value_t *DMI_ox_from_int64(int64_t number);
 
 /*
- * Makes a double.
+ * Makes a double: a number of 64 bits with a point.
  *
  * Return value: the value.
  *

@@ -3,6 +3,7 @@
  */
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,9 @@ int main(int argc, char **argv) {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigprocmask(SIG_BLOCK, &set, NULL);
-  if (!DMI_ox_start(&server, &options, why, sizeof why)) {
+  bool good = DMI_ox_start(&server, &options, why, sizeof why);
+  free((char *)options.password);
+  if (!good) {
     fprintf(stderr, "ox_dmi: %s\n", why);
     return 1;
   }

@@ -301,7 +301,9 @@ static void free_server(struct DMI_ox_server_t *server) {
 
 int32_t DMI_ox_start(DMI_ox_server_t **server_ptr, const DMI_ox_options_t *options, char *why,
                      int64_t size) {
-  struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+  /* Not epoll: its kernel object would still know a descriptor that a session's thread has taken.
+   */
+  struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
   if (loop == NULL) return refuse(why, size, "libev", "no loop");
   struct DMI_ox_server_t *server = dmi_ox_alloc(sizeof *server);
   server->loop = loop;
