@@ -114,6 +114,7 @@ like($one->pop, qr/^error\(\[\d+,8,rank 1: the link has ended/, 'a peer that goe
 # A process is killed in the middle of a broadcast: the others hear of it.
 my @four = clients(4);
 OxClient::group(\&free_port, @four);
+all_empty('four', @four);    # the links are there
 $_->execute('ox_reduce_102(0,"+",1)') for @four[0, 2, 3];
 $servers[1]{process}->kill_now;
 $servers[1]{process}->wait_exit(signal => 'KILL');
