@@ -64,9 +64,9 @@ sub check_files {
   my ($lib, $start, $doc, $man) =
     map { variable($_, $prefix) =~ s{^\Q$prefix\E/}{}r } qw(libdir startdir docdir mandir);
   my @wanted = (
-    'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'include/dmi_api.h', "$lib/libdmi.a", "$lib/libdmi.so",
+    'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
     "$lib/pkgconfig/dmi.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
-    "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
+    "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
   is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
   like(readlink("$real/$lib/libdmi.so") // "",, qr/^libdmi\.so\.\d+\.\d+\.\d+$/, 'the library has its versions');
