@@ -101,7 +101,7 @@ like($one->push(string('no.such.host.invalid'), int32(1), int32(1))->command(280
 like($one->push(string('x' x 200), int32(1))->command(279)->pop, qr/too long/, 'a path that is too long');
 my $path = $t->dir . '/waits';
 $one->push(string($path), int32(1))->command(279);
-$t->wait_until(sub { -S $path }, 'it listens');
+$t->wait_looking(sub { -S $path }, 'it listens');
 $one->reset;
 is($one->pop, '0', 'a reset ends an accept');
 ok(!-e $path, 'the path is removed');

@@ -48,6 +48,7 @@ for my $fault ([1, qr/^FAIL .*: slot \d+: worker \d+ has added/m], [2, qr/^FAIL 
     $s->have($p, go => 1) for 1 .. 50;    # the other worker
     is($s->said($p, $all), undef, 'a worker that hangs is noticed');
   }
+  $_->{process}->signal('STOP') for $p, $q;    # else the second may end by itself, as the first is lost
   $_->{process}->kill_now for $p, $q;
   $_->{process}->wait_exit(signal => 'KILL') for $p, $q;
 }
