@@ -57,6 +57,9 @@ static size_t write_some(struct dmi_ox_conn *conn) {
   if (left(conn) == 0) {
     dmi_ox_bytes_free(&conn->out);
     conn->from = 0;
+  } else if (conn->from > READ_BYTES && conn->from >= left(conn)) {
+    dmi_ox_bytes_cut(&conn->out, conn->from); /* not more often than what is left allows */
+    conn->from = 0;
   }
   return sum;
 }
@@ -120,7 +123,9 @@ static void call(struct dmi_ox_host *host, struct dmi_ox_action *action) {
   uint32_t id = action->id;
   bool good = dmi_ox_desk_call(host->desk, id, action->name, action->args);
   action->name = action->args = NULL;
-  if (!good) dmi_ox_session_returned(host->session, id, DMI_ox_error("the call found no thread"));
+  if (!good)
+    dmi_ox_session_returned(host->session, id,
+                            DMI_ox_error("too many calls run, or there is no thread"));
 }
 
 static void end(struct dmi_ox_host *host) {
@@ -139,6 +144,8 @@ static void act(struct dmi_ox_host *host, struct dmi_ox_action *action) {
       conn = find_conn(host, action->id);
       if (conn != NULL && !conn->broken)
         dmi_ox_bytes_put(&conn->out, action->bytes.at, action->bytes.len);
+      else /* it waits for no room */
+        dmi_ox_session_sent(host->session, action->id, action->bytes.len);
       break;
     case DMI_OX_ACCEPT:
     case DMI_OX_CONNECT:
@@ -171,12 +178,18 @@ static bool write_all(struct dmi_ox_host *host) {
   for (struct dmi_ox_conn *conn = host->conns, *next; conn != NULL; conn = next) {
     next = conn->next;
     size_t sent = write_some(conn);
+    if (conn->broken) { /* nobody waits for what is left */
+      sent += left(conn);
+      dmi_ox_bytes_free(&conn->out);
+      conn->from = 0;
+    }
     some = some || sent > 0;
     if (conn->closing) {
-      if (left(conn) == 0 || conn->broken) free_conn(host, conn);
-    } else if (sent > 0) {
-      dmi_ox_session_sent(host->session, conn->id, sent);
-    } else if (conn->broken && !conn->eof) {
+      if (left(conn) == 0) free_conn(host, conn);
+      continue;
+    }
+    if (sent > 0) dmi_ox_session_sent(host->session, conn->id, sent);
+    if (conn->broken && !conn->eof) {
       conn->eof = some = true;
       dmi_ox_session_eof(host->session, conn->id);
     }
