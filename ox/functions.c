@@ -8,7 +8,8 @@
 
 #include "dmi_ox.h"
 
-#define MOST 32 /* queens: columns are bits */
+#define MOST 32                       /* queens: columns are bits */
+#define MOST_ITEMS (INT64_C(1) << 22) /* of a product: each is a value of its own */
 
 /* Solutions with the queens of the first rows as given, for the `rows` that are left. */
 static int64_t count(uint32_t all, uint32_t columns, uint32_t left, uint32_t right, int rows) {
@@ -47,22 +48,30 @@ static double *read_matrix(const DMI_ox_value_t *value, int64_t *rows, int64_t *
   return numbers;
 }
 
+/* A row of the product; both end early, with less, when nobody wants it any more. */
+static DMI_ox_value_t *multiply_row(const double *a, const double *b, int64_t k, int64_t n) {
+  DMI_ox_value_t **row = calloc((size_t)n, sizeof row[0]);
+  int64_t j = 0;
+  if (row == NULL) abort();
+  for (; j < n && !DMI_ox_interrupted(); j++) {
+    double sum = 0;
+    for (int64_t l = 0; l < k; l++)
+      sum += a[l] * b[l * n + j];
+    row[j] = DMI_ox_from_double(sum);
+  }
+  DMI_ox_value_t *value = DMI_ox_list(row, j);
+  free(row);
+  return value;
+}
+
 static DMI_ox_value_t *multiply(const double *a, const double *b, int64_t m, int64_t k, int64_t n) {
   DMI_ox_value_t **rows = calloc((size_t)m, sizeof rows[0]);
-  DMI_ox_value_t **row = calloc((size_t)n, sizeof row[0]);
-  if (rows == NULL || row == NULL) abort();
-  for (int64_t i = 0; i < m; i++) {
-    for (int64_t j = 0; j < n; j++) {
-      double sum = 0;
-      for (int64_t l = 0; l < k; l++)
-        sum += a[i * k + l] * b[l * n + j];
-      row[j] = DMI_ox_from_double(sum);
-    }
-    rows[i] = DMI_ox_list(row, n);
-  }
-  DMI_ox_value_t *value = DMI_ox_list(rows, m);
+  int64_t i = 0;
+  if (rows == NULL) abort();
+  for (; i < m && !DMI_ox_interrupted(); i++)
+    rows[i] = multiply_row(a + i * k, b, k, n);
+  DMI_ox_value_t *value = DMI_ox_list(rows, i);
   free(rows);
-  free(row);
   return value;
 }
 
@@ -70,9 +79,13 @@ static DMI_ox_value_t *matmul(DMI_ox_value_t *const *args, int64_t num) {
   int64_t m, k, k2, n;
   double *a = num == 2 ? read_matrix(args[0], &m, &k) : NULL;
   double *b = a != NULL ? read_matrix(args[1], &k2, &n) : NULL;
-  DMI_ox_value_t *value = b != NULL && k == k2
-                              ? multiply(a, b, m, k, n)
-                              : DMI_ox_error("matmul(a, b): two matrices that fit are needed");
+  DMI_ox_value_t *value;
+  if (b == NULL || k != k2)
+    value = DMI_ox_error("matmul(a, b): two matrices that fit are needed");
+  else if (m * n > MOST_ITEMS)
+    value = DMI_ox_error("matmul(a, b): the product is too large");
+  else
+    value = multiply(a, b, m, k, n);
   free(a);
   free(b);
   return value;

@@ -9,6 +9,11 @@
 
 #include "ox/memory.h"
 
+/* Calls that run at once, those among them that nobody waits for any more: a session waits for one
+ * at a time, so only functions that do not ask DMI_ox_interrupted come to this. */
+#define MOST_OF_DESK 64
+#define MOST_OF_ALL 4096
+
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 struct registered {
@@ -140,13 +145,13 @@ bool dmi_ox_desk_call(struct dmi_ox_desk *desk, uint32_t id, struct dmi_ox_value
   DMI_ox_drop(name);
   *call = (struct call){.desk = desk, .id = id, .function = function, .args = args};
   pthread_mutex_lock(&lock);
-  running++;
+  bool room_for_it = ++running <= MOST_OF_ALL;
   pthread_mutex_unlock(&lock);
   pthread_mutex_lock(&desk->lock);
   call->next = desk->runs;
   desk->runs = call;
-  desk->uses++;
-  bool good = function != NULL && pthread_create(&thread, NULL, run, call) == 0;
+  room_for_it = desk->uses++ <= MOST_OF_DESK && room_for_it;
+  bool good = function != NULL && room_for_it && pthread_create(&thread, NULL, run, call) == 0;
   if (good) {
     pthread_detach(thread);
   } else {

@@ -15,8 +15,8 @@ struct dmi_ox_desk;
 
 /* `wake` is called in the thread of a call, never after dmi_ox_desk_close has returned. */
 struct dmi_ox_desk *dmi_ox_desk_new(void (*wake)(void *arg), void *arg);
-/* Begins a call in a thread of its own; takes over both. False: there is no thread, or no such
- * function; they are dropped. */
+/* Begins a call in a thread of its own; takes over both. False: there is no thread, too many
+ * calls run, or no such function; they are dropped. */
 bool dmi_ox_desk_call(struct dmi_ox_desk *desk, uint32_t id, struct dmi_ox_value *name,
                       struct dmi_ox_value *args);
 /* Nobody wants the result of this call any more. */
