@@ -26,7 +26,10 @@ static void send_text(struct dmi_ox_session *s) {
   struct dmi_ox_value *value = dmi_ox_stack_pop(s);
   char *text = DMI_ox_to_text(value);
   DMI_ox_drop(value);
-  send_value(s, dmi_ox_value_text(text));
+  struct dmi_ox_value *as_text = dmi_ox_value_text(text);
+  if (as_text == NULL)
+    as_text = dmi_ox_value_error(s->command, DMI_OX_E_LIMIT, "the text is too large");
+  send_value(s, as_text);
   free(text);
 }
 

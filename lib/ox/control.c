@@ -8,6 +8,8 @@
 #include "ox/encode.h"
 #include "ox/session_int.h"
 
+#define MOST_BALLS 65536 /* each is queued whether the client reads or not */
+
 static void give_up(struct dmi_ox_session *s) {
   dmi_ox_group_forget(s);
   dmi_ox_run_forget(s);
@@ -15,6 +17,10 @@ static void give_up(struct dmi_ox_session *s) {
 
 static void reset(struct dmi_ox_session *s) {
   struct dmi_ox_bytes ball = {0};
+  if (s->balls >= MOST_BALLS) {
+    dmi_ox_session_end(s);
+    return;
+  }
   give_up(s);
   dmi_ox_encode_ball(&ball, s->data.little, s->serial++);
   dmi_ox_session_put(s, &s->data, ball);

@@ -73,6 +73,15 @@ static bool step_bcast(struct dmi_ox_session *s) {
   return finish(s, DMI_ox_keep(op->failed != NULL ? op->failed : op->data));
 }
 
+/* What a function gave. An error that it has made itself says of which message it is the answer. */
+static struct dmi_ox_value *result_of(const struct dmi_ox_session *s, struct dmi_ox_value *value) {
+  const struct dmi_ox_value *list = value->tag == DMI_OX_ERROR ? DMI_ox_item(value, 0) : NULL;
+  const char *text =
+      list != NULL && DMI_ox_length(list) == 3 ? DMI_ox_bytes(list->list.at[2], NULL) : NULL;
+  return text != NULL ? dmi_ox_value_error(s->command, DMI_OX_E_FUNCTION, text)
+                      : DMI_ox_keep(value);
+}
+
 /* Combines own data with what was received; false when a function has to be waited for. */
 static bool combine(struct dmi_ox_session *s, struct dmi_ox_value *other) {
   struct dmi_ox_op *op = &s->op;
@@ -85,8 +94,13 @@ static bool combine(struct dmi_ox_session *s, struct dmi_ox_value *other) {
     if (value == NULL) value = dmi_ox_value_error(s->command, DMI_OX_E_ARGUMENT, why);
   } else {
     struct dmi_ox_value *pair[2] = {DMI_ox_keep(op->data), other};
-    op->id = dmi_ox_run_call(s, DMI_ox_keep(op->name), DMI_ox_list(pair, 2));
-    return false;
+    struct dmi_ox_value *args = DMI_ox_list(pair, 2); /* drops both when it cannot be made */
+    if (args != NULL) {
+      op->id = dmi_ox_run_call(s, DMI_ox_keep(op->name), args);
+      return false;
+    }
+    other = NULL;
+    value = dmi_ox_value_error(s->command, DMI_OX_E_LIMIT, "lists are nested too deep");
   }
   DMI_ox_drop(other);
   DMI_ox_drop(op->data);
@@ -100,7 +114,8 @@ static bool step_reduce(struct dmi_ox_session *s) {
   if (op->id != 0) {
     if (op->result == NULL) return false;
     DMI_ox_drop(op->data);
-    op->data = op->result;
+    op->data = result_of(s, op->result);
+    DMI_ox_drop(op->result);
     op->result = NULL;
     op->id = 0;
     op->mask <<= 1;
@@ -132,15 +147,9 @@ static bool step_recv(struct dmi_ox_session *s) {
   return finish(s, value);
 }
 
-/* An error that a function has made itself says of which message it is the answer. */
 static bool step_call(struct dmi_ox_session *s) {
-  struct dmi_ox_value *value = s->op.result;
-  if (value == NULL) return false;
-  const struct dmi_ox_value *list = value->tag == DMI_OX_ERROR ? DMI_ox_item(value, 0) : NULL;
-  const char *text =
-      list != NULL && DMI_ox_length(list) == 3 ? DMI_ox_bytes(list->list.at[2], NULL) : NULL;
-  if (text != NULL) return finish(s, dmi_ox_value_error(s->command, DMI_OX_E_FUNCTION, text));
-  return finish(s, DMI_ox_keep(value));
+  if (s->op.result == NULL) return false;
+  return finish(s, result_of(s, s->op.result));
 }
 
 bool dmi_ox_group_step(struct dmi_ox_session *s) {

@@ -17,6 +17,7 @@
 
 #define MARK UINT32_C(0x44400000)
 #define MARK_MASK UINT32_C(0xfff00000)
+#define MOST_RANKS 1024 /* each link has a descriptor, and is searched for */
 
 static uint32_t marked(struct dmi_ox_session *s, const struct dmi_ox_stream *link) {
   return MARK | link->epoch << 12 | (s->serial++ & 0xfff);
@@ -161,7 +162,9 @@ void dmi_ox_link_command(struct dmi_ox_session *s, bool accept) {
   else
     good = good && DMI_ox_to_int64(port, &number) && number > 0 && number < 65536 &&
            (accept || is_text(host));
-  if (good)
+  if (good && rank >= MOST_RANKS)
+    dmi_ox_stack_error(s, DMI_OX_E_LIMIT, "a rank below 1024 is needed");
+  else if (good)
     begin_open(s, accept, rank, host, port, (int32_t)number);
   else
     dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT,
