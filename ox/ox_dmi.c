@@ -66,7 +66,8 @@ static char *password_of(const char *name) {
   size_t room = 0;
   if (file == NULL || getline(&line, &room, file) < 1) wrong(name, "cannot be read");
   fclose(file);
-  line[strcspn(line, "\n")] = '\0';
+  line[strcspn(line, "\r\n")] = '\0';
+  if (*line == '\0') wrong(name, "its first line is empty");
   return line;
 }
 
@@ -150,6 +151,9 @@ int main(int argc, char **argv) {
   signal(SIGTERM, on_signal);
   sigprocmask(SIG_UNBLOCK, &set, NULL);
   DMI_ox_wait(server);
+  /* A second signal, while calls still run, is not for a server that has ended. */
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
   DMI_ox_free(server);
   return 0;
 }

@@ -48,6 +48,10 @@ static struct dmi_ox_caller *partner(struct dmi_ox_caller *caller, bool control)
 static void become_known(struct dmi_ox_caller *caller) {
   struct DMI_ox_server_t *server = caller->server;
   unsigned char order = server->settings.network ? 0 : 1;
+  if (server->one && server->begun) { /* the password was for one session */
+    dmi_ox_caller_free(caller);
+    return;
+  }
   caller->known = true;
   if (send(caller->fd, &order, 1, MSG_NOSIGNAL) != 1) {
     dmi_ox_caller_free(caller);
@@ -59,6 +63,8 @@ static void become_known(struct dmi_ox_caller *caller) {
   bool control = caller->control;
   int one = take_fd(caller), two = take_fd(other);
   dmi_ox_server_session(server, control ? one : two, control ? two : one);
+  while (server->one && server->callers != NULL)
+    dmi_ox_caller_free(server->callers);
 }
 
 /* The next bytes of the password, and not one more; every byte is compared, whatever came before.

@@ -65,6 +65,13 @@ void dmi_ox_server_session(struct DMI_ox_server_t *server, int control, int data
   struct dmi_ox_running *running = dmi_ox_alloc(sizeof *running);
   running->server = server;
   pthread_mutex_lock(&server->lock);
+  if (server->stopping) { /* those that were there have been told */
+    pthread_mutex_unlock(&server->lock);
+    free(running);
+    close(control);
+    close(data);
+    return;
+  }
   running->next = server->running;
   server->running = running;
   server->sessions++;
@@ -262,6 +269,8 @@ static bool connect_both(struct DMI_ox_server_t *server, const DMI_ox_options_t 
 static bool settings_of(struct DMI_ox_server_t *server, const DMI_ox_options_t *options, char *why,
                         int64_t size) {
   struct dmi_ox_settings *settings = &server->settings;
+  if (options->password != NULL && *options->password == '\0')
+    return refuse(why, size, "password", "is empty");
   const char *status = options->status != NULL ? options->status : "auto";
   const char *order = options->order != NULL ? options->order : "little";
   if (options->control == NULL) return refuse(why, size, "control", "no port is given");

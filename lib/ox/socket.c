@@ -57,22 +57,23 @@ int dmi_ox_socket_listen(const struct sockaddr *addr, socklen_t len, int backlog
   return fd;
 }
 
-static void no_delay(int fd) {
+static void prepare(int fd) {
   int on = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on); /* a lost host is noticed */
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* not of AF_UNIX */
 }
 
 int dmi_ox_socket_connect(const struct sockaddr *addr, socklen_t len) {
   int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
-  no_delay(fd);
+  prepare(fd);
   if (connect(fd, addr, len) != 0 && errno != EINPROGRESS) return fail(fd);
   return fd;
 }
 
 int dmi_ox_socket_accept(int listener) {
   int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd >= 0) no_delay(fd);
+  if (fd >= 0) prepare(fd);
   return fd;
 }
 
