@@ -31,6 +31,31 @@ static void put_integer(struct dmi_ox_bytes *out, bool little, const mpz_t numbe
   mpz_export(at, NULL, -1, 4, little ? -1 : 1, 0, number);
 }
 
+/* An INT32 as ZZ, 0 as NULL. */
+static void put_peer_int32(struct dmi_ox_bytes *out, bool little, int32_t number) {
+  dmi_ox_encode_word(out, little, number == 0 ? DMI_OX_NULL : DMI_OX_INTEGER);
+  if (number == 0) return;
+  dmi_ox_encode_word(out, little, number < 0 ? UINT32_MAX : 1);
+  dmi_ox_encode_word(out, little, number < 0 ? -(uint32_t)number : (uint32_t)number);
+}
+
+void dmi_ox_encode_peer_value(struct dmi_ox_bytes *out, bool little,
+                              const struct dmi_ox_value *value) {
+  if (value->tag == DMI_OX_INT32) {
+    put_peer_int32(out, little, value->int32);
+  } else if (value->tag == DMI_OX_DOUBLE_64) {
+    dmi_ox_encode_word(out, little, DMI_OX_DOUBLE);
+    put_double(out, little, value->number);
+  } else if (value->tag == DMI_OX_LIST) {
+    dmi_ox_encode_word(out, little, DMI_OX_LIST);
+    dmi_ox_encode_word(out, little, (uint32_t)value->list.num);
+    for (int32_t i = 0; i < value->list.num; i++)
+      dmi_ox_encode_peer_value(out, little, value->list.at[i]);
+  } else {
+    dmi_ox_encode_value(out, little, value);
+  }
+}
+
 void dmi_ox_encode_value(struct dmi_ox_bytes *out, bool little, const struct dmi_ox_value *value) {
   dmi_ox_encode_word(out, little, (uint32_t)value->tag);
   switch (value->tag) {

@@ -12,6 +12,10 @@
 /* Each appends to `out`; `little`: words and doubles in little-endian order, else network order. */
 void dmi_ox_encode_word(struct dmi_ox_bytes *out, bool little, uint32_t word);
 void dmi_ox_encode_value(struct dmi_ox_bytes *out, bool little, const struct dmi_ox_value *value);
+/* For other servers, some of which calculate with ZZ only, and read doubles only as type 51; errors
+ * and mathcaps stay as they are. */
+void dmi_ox_encode_peer_value(struct dmi_ox_bytes *out, bool little,
+                              const struct dmi_ox_value *value);
 void dmi_ox_encode_data(struct dmi_ox_bytes *out, bool little, uint32_t serial,
                         const struct dmi_ox_value *value);
 void dmi_ox_encode_command(struct dmi_ox_bytes *out, bool little, uint32_t serial, int32_t code);

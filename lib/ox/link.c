@@ -101,7 +101,9 @@ enum dmi_ox_moved dmi_ox_link_send(struct dmi_ox_session *s, int32_t rank,
     return DMI_OX_FAILED;
   }
   if (link->queued > s->settings.limits.queue) return DMI_OX_WAITS;
-  dmi_ox_encode_data(&bytes, link->little, rank < s->rank ? marked(s, link) : s->serial++, value);
+  dmi_ox_encode_word(&bytes, link->little, DMI_OX_DATA);
+  dmi_ox_encode_word(&bytes, link->little, rank < s->rank ? marked(s, link) : s->serial++);
+  dmi_ox_encode_peer_value(&bytes, link->little, value);
   dmi_ox_session_put(s, link, bytes);
   return DMI_OX_MOVED;
 }

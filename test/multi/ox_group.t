@@ -143,6 +143,14 @@ is($high->message->{tag}, 515, 'and sends SYNC_BALL to the higher one');
 $one->call('ox_bcast_102', zz(1), string('all'));
 is(OxClient::text($_->message->{value}), 'all', 'its broadcast') for $high, $low;
 is($one->pop, 'all', 'the same here');
+my @sent = (int32(7), int32(-7), int32(-2147483648), int32(0), list(int32(1), double40(1.5)), double(2.5));
+my @came = (zz(7), zz(-7), zz(-2147483648), null(), list(zz(1), double(1.5)), double(2.5));
+for my $i (0 .. $#sent) {
+  $one->call('ox_send_102', zz($_->[0]), $sent[$i]) for [0], [2];
+  is_deeply([map { $_->value_bytes($_->message->{value}) } $low, $high], [map { $_->value_bytes($came[$i]) } $low, $high],
+    'to a peer: integers as ZZ or NULL, doubles as 51: ' . OxClient::text($came[$i]));
+  is($one->pop, '0', 'sent') for 1, 2;
+}
 $high->put(substr $high->_word(514) . $high->_word(0) . $high->value_bytes(string('a' x 1000)), 0, 500);
 $one->execute('ox_recv_102(2)')->reset;
 $high->put('a' x 516);
