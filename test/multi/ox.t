@@ -49,6 +49,8 @@ for my $order (0, 1, 255) {
 my $c = OxClient->new(@ports);
 is($c->call(nqueens => zz(6))->pop, '4', 'a function');
 is($c->call(matmul => list(list(zz(1), zz(2))), list(list(zz(3)), list(zz(4))))->pop, '[[11]]', 'with lists');
+my $long = list(map { zz(1) } 1 .. 2049);
+like($c->call(matmul => list(map { list(zz(1)) } 1 .. 2049), list($long))->pop, qr/too large/, 'a product that is too large');
 is($c->execute('nqueens(4)+nqueens(5)')->pop, '12', 'functions in a text');
 is($c->call('ox_get_rank_102')->pop, '[1,0]', 'the rank of a server without a group');
 my $serial = $c->serial + 2;
@@ -74,6 +76,14 @@ $c->call(nqueens => zz(30))->command(262)->interrupt;
 like(OxClient::text($c->value), qr/interrupted/, 'an interrupt');
 
 # ---- Sessions ----------------------------------------------------------------------------------
+
+# Its client goes with much that it has not read, but keeps control open.
+my $gone = OxClient->new(@ports);
+$gone->push(string('x' x 1_000_000)) for 1 .. 20;
+$gone->command(262) for 1 .. 20;
+$gone->value;
+close $gone->data->{socket};
+ok($gone->{control}->ended, 'a session without its data connection ends');
 
 my @many = map { OxClient->new(@ports, order => $_ % 2) } 1 .. 9;
 $many[$_]->execute("x = $_; x*x") for 0 .. $#many;
@@ -157,13 +167,26 @@ open my $handle, '>', $file or die $!;
 print $handle "secret\n";
 close $handle;
 ($server, @ports) = serve('--pass-file', $file);
+my $empty = $t->dir . '/empty';
+open $handle, '>', $empty or die $!;
+print $handle "\r\nsecret\n";
+close $handle;
+my $refused = $t->spawn([$ox_dmi, '--control', 0, '--pass-file', $empty], name => 'empty password');
+$refused->wait_exit(2);
 for my $wrong ('secre', 'secrex', '') {
   my $socket = OxClient::_dial($ports[1], $wrong);
   syswrite $socket, 'x' x 10;
   ok(OxClient->stream($socket, 1)->ended, "password '$wrong' is refused");
 }
+my $second = OxClient::_dial($ports[1]);
+syswrite $second, 'secr';    # it is accepted before the session begins
 $c = OxClient->new(@ports, password => 'secret');
 is($c->execute('2+2')->pop, '4', 'the password');
+{
+  local $SIG{PIPE} = 'IGNORE';
+  syswrite $second, "et\0";
+}
+ok(OxClient->stream($second, 1)->ended, 'is not for another that was accepted before');
 ok(!IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $ports[1]), 'is for one session');
 $c->close;
 $server->wait_exit(0);
