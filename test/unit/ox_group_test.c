@@ -136,6 +136,20 @@ static void test_reduce_function(void **state) {
   }
 }
 
+/* What such a function says went wrong has the serial of the rank's command. */
+static void test_reduce_error(void **state) {
+  (void)state;
+  struct world *w = group(2, 7);
+  char expected[60];
+  execute(w, 1, "ox_reduce_102(0,\"add\",5)");
+  snprintf(expected, sizeof expected, "error([%u,10,\"why\"])", (unsigned)w->at[0].serial + 1);
+  execute(w, 0, "ox_reduce_102(0,\"add\",5)");
+  world_run(w);
+  dmi_ox_session_returned(w->at[0].session, w->at[0].call, DMI_ox_error("why"));
+  assert_popped(w, 0, expected);
+  world_free(w);
+}
+
 static void test_send_receive(void **state) {
   (void)state;
   for (int num = 2; num <= 5; num++) {
@@ -363,7 +377,7 @@ int main(void) {
       cmocka_unit_test(test_send_receive),    cmocka_unit_test(test_waits_for_room),
       cmocka_unit_test(test_reset),           cmocka_unit_test(test_foreign),
       cmocka_unit_test(test_links_again),     cmocka_unit_test(test_peer_ends),
-      cmocka_unit_test(test_reduce_function),
+      cmocka_unit_test(test_reduce_function), cmocka_unit_test(test_reduce_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
