@@ -252,8 +252,12 @@ int32_t dmi_team_barrier(struct dmi_process *process, DMI_local_team_t *team) {
   int32_t error = check(rank, 0);
   for (int64_t step = 1; error == DMI_OK && step < rank->port.size; step *= 2) {
     const int64_t size = rank->port.size, self = rank->port.rank;
-    error = send_now(rank, (int32_t)((self + step) % size), NULL, 0);
-    if (error == DMI_OK) error = recv_now(rank, (int32_t)((self + size - step) % size), NULL, 0);
+    struct part out; /* waits for its receiver while the window is full: all receive meanwhile */
+    int32_t sent;
+    part_send(rank, &out, (int32_t)((self + step) % size), NULL, 0);
+    error = recv_now(rank, (int32_t)((self + size - step) % size), NULL, 0);
+    sent = dmi_team_end(rank, &out.wait);
+    if (error == DMI_OK) error = sent;
   }
   return dmi_result(error);
 }

@@ -81,6 +81,20 @@ static void many(void) {
   free(out);
 }
 
+/* The window to the next rank is full: collective calls go on. */
+static void full(void) {
+  const int64_t num = 4096; /* each counts 64 bytes of the window, which has 256 KiB */
+  DMI_local_status_t *status = calloc((size_t)num, sizeof(*status));
+  for (int64_t i = 0; i < num; i++)
+    OK(DMI_team_send(self_team, next(), NULL, 0, &status[i]));
+  OK(DMI_team_barrier(self_team));
+  for (int64_t i = 0; i < num; i++)
+    OK(DMI_team_recv(self_team, before(), NULL, 0, NULL, NULL));
+  for (int64_t i = 0; i < num; i++)
+    await(&status[i], DMI_TRUE);
+  free(status);
+}
+
 /* Rank 0 receives from whoever is first; each sender's messages are in order. */
 static void any(void) {
   const int64_t num = scaled(1000);
@@ -273,6 +287,7 @@ static void whole(const struct job *job) {
   MUST(DMI_team_rank(&mine, &rank, &size));
   ring();
   many();
+  full();
   any();
   special();
   wrong();
