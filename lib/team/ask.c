@@ -73,14 +73,16 @@ static int32_t ask_once(const struct dmi_team_at *at, const struct dmi_team_step
   return dmi_access_rmw(access_of(at), &call, NULL) ? DMI_OK : dmi_error_last();
 }
 
+/* Those whom an epoch concerns look at the table again. */
 static void tell_epoch(const struct dmi_team_at *at, const struct dmi_team_answer *answer,
                        const struct dmi_team_slot *slots) {
   struct dmi_msg msg = {.type = DMI_TEAM_EPOCH, .map = answer->team};
-  uint32_t *uids = dmi_xalloc(2 * (size_t)answer->capacity, sizeof(*uids)), num = 0;
+  uint32_t *uids = dmi_xalloc(3 * (size_t)answer->capacity, sizeof(*uids)), num = 0;
   msg.team.epoch = answer->epoch;
   for (uint32_t i = 0; i < answer->capacity; i++) {
     uids[num++] = slots[i].member;
     uids[num++] = slots[i].was;
+    uids[num++] = slots[i].next;
   }
   dmi_team_tell(at->process->teams, &msg, uids, num);
   free(uids);
@@ -100,6 +102,15 @@ static int32_t follow(struct dmi_team_at *at, int64_t moved) {
   return read_capacity(at);
 }
 
+/* The program may have overwritten the table. */
+static bool is_right(const struct dmi_team_at *at, const struct dmi_team_step *step,
+                     const struct dmi_team_answer *answer) {
+  if (answer->capacity != at->capacity) return false;
+  if (answer->size < 0 || (uint32_t)answer->size > answer->capacity) return false;
+  if (step->what != DMI_TEAM_JOIN || answer->error != DMI_OK) return true;
+  return answer->rank >= 0 && (uint32_t)answer->rank < answer->capacity;
+}
+
 int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
                      struct dmi_team_answer *answer, struct dmi_team_slot **slots) {
   for (;;) {
@@ -114,7 +125,9 @@ int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
       if (error != DMI_OK) return error;
       continue;
     }
-    if (error == DMI_OK && answer->begins)
+    if (error == DMI_OK && !is_right(at, step, answer)) error = dmi_because(DMI_EINVAL, NO_TEAM);
+    /* Who joins with a rank that is cut off learns it from the table, whatever the epoch. */
+    if (error == DMI_OK && (answer->begins || step->what == DMI_TEAM_RESIZE))
       tell_epoch(at, answer, (const struct dmi_team_slot *)(void *)(in + sizeof(*answer)));
     if (error == DMI_OK && slots) {
       memmove(in, in + sizeof(*answer), size - sizeof(*answer));
