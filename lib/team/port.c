@@ -152,7 +152,7 @@ static bool take_ahead(struct dmi_team_port *port, struct dmi_team_out *out) {
 bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size, const bool *hole,
                          struct dmi_team_out *out) {
   struct dmi_team_item *first = port->first[0], *next;
-  bool old = DMI_BROKEN(port, DMI_TEAM_NO_EMPTY);
+  bool old = DMI_BROKEN(port, DMI_TEAM_NO_EMPTY), good;
   if (!old) drop_all(port);
   free(port->peers);
   port->peers = dmi_xalloc((size_t)size, sizeof(*port->peers));
@@ -175,9 +175,9 @@ bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t siz
       dmi_team_item_free(port, first);
     }
   }
-  if (!take_ahead(port, out)) return false;
+  good = take_ahead(port, out);
   if (port->reset_ahead == epoch) dmi_team_port_reset(port, out);
-  return true;
+  return good;
 }
 
 static void end_all(struct dmi_team_op **list, int32_t error, struct dmi_team_out *out) {

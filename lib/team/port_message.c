@@ -26,6 +26,7 @@ bool dmi_team_port_on_eager(struct dmi_team_port *port, struct dmi_msg *msg,
 
 bool dmi_team_port_on_offer(struct dmi_team_port *port, struct dmi_msg *msg,
                             struct dmi_team_out *out) {
+  if (msg->team.count > INT64_MAX) return false;
   if (port->peers[msg->team.from].hole) return true;
   return arrives(port, msg, out);
 }

@@ -136,7 +136,9 @@ void dmi_team_port_receive(struct dmi_team_port *port, struct dmi_team_op *op,
 bool dmi_team_port_look(struct dmi_team_port *port, struct dmi_team_op *op) {
   const struct dmi_team_item *item = find(port, op);
   op->error = DMI_OK;
-  if (port->reset) {
+  if (port->stopped) {
+    op->error = DMI_EEND;
+  } else if (port->reset) {
     op->error = DMI_ERESET;
   } else if (!item && hopeless(port, op)) {
     op->error = DMI_ELOST;

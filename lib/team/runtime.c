@@ -36,7 +36,7 @@ static void stopping(struct dmi_teams *teams) {
   struct dmi_team_carry carry;
   struct dmi_team_rank *rank;
   dmi_team_lock(teams, &carry);
-  atomic_store(&teams->stopping, 1);
+  atomic_store(&teams->stopping, true);
   DL_FOREACH(teams->ranks, rank) {
     dmi_team_port_stop(&rank->port, &carry.out);
     dmi_team_news(rank);

@@ -42,7 +42,7 @@ struct dmi_teams {
   struct dmi_team_rank *ranks;
   _Atomic uint32_t removed; /* newest process that is known to have been removed */
   uint32_t made;            /* teams that were made here */
-  bool stopping;            /* DMI_exit was called */
+  atomic_bool stopping;     /* DMI_exit was called */
 };
 
 /* A call of the program, or of a collective call. */
