@@ -87,6 +87,9 @@ int32_t DMI_team_join(DMI_local_team_t *team_ptr, int64_t addr, int32_t rank);
 /*
  * Leaves the team: waits until all threads in it have called DMI_team_leave
  * or DMI_team_reset.  What was sent to this rank and not received is dropped.
+ *
+ * Errors: DMI_EBUSY when sends or receives of this rank are not over; then it
+ * is still in the team.  DMI_EEND when it would wait after DMI_exit.
  */
 int32_t DMI_team_leave(DMI_local_team_t *team_ptr);
 
@@ -102,6 +105,9 @@ int32_t DMI_team_rank(DMI_local_team_t *team_ptr, int32_t *rank_ptr, int32_t *si
  *
  * The team may have another size then (DMI_team_resize), other threads
  * may have other ranks, and ranks of lost processes are holes.
+ *
+ * Errors: DMI_EINVAL when the rank is not below the new size.  DMI_EEND when
+ * it would wait after DMI_exit; then the calls below give DMI_EEND, too.
  */
 int32_t DMI_team_reset(DMI_local_team_t *team_ptr);
 
