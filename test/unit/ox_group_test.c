@@ -71,7 +71,7 @@ static void test_collectives(void **state) {
   for (int num = 1; num <= RANKS; num++) {
     struct world *w = group(num, (uint64_t)num);
     for (int root = 0; root < num; root++) {
-      char expected[40];
+      char expected[100];
       int first = (int)(world_random(w) % (uint64_t)num);
       push_text(w, root, large);
       for (int i = 0; i < num; i++) {
@@ -128,7 +128,7 @@ static void test_reduce_function(void **state) {
         dmi_ox_session_returned(w->at[i].session, id, DMI_ox_from_int64(a + b));
       }
     }
-    char expected[40];
+    char expected[100];
     snprintf(expected, sizeof expected, "%d", 5 * num);
     assert_popped(w, 0, expected);
     assert_int_equal(calls, num - 1);
@@ -140,7 +140,7 @@ static void test_reduce_function(void **state) {
 static void test_reduce_error(void **state) {
   (void)state;
   struct world *w = group(2, 7);
-  char expected[60];
+  char expected[100];
   execute(w, 1, "ox_reduce_102(0,\"add\",5)");
   snprintf(expected, sizeof expected, "error([%u,10,\"why\"])", (unsigned)w->at[0].serial + 1);
   execute(w, 0, "ox_reduce_102(0,\"add\",5)");
@@ -156,7 +156,7 @@ static void test_send_receive(void **state) {
     struct world *w = group(num, 11);
     for (int i = 0; i < num; i++) {
       for (int j = 0; j < num; j++) {
-        char text[60];
+        char text[100];
         if (i == j) continue;
         for (int k = 0; k < 3; k++) {
           snprintf(text, sizeof text, "ox_send_102(%d,[%d,%d,%d])", j, i, j, k);
@@ -164,7 +164,7 @@ static void test_send_receive(void **state) {
           assert_popped(w, i, "0");
         }
         for (int k = 0; k < 3; k++) {
-          char expected[40];
+          char expected[100];
           snprintf(text, sizeof text, "ox_recv_102(%d)", i);
           execute(w, j, text);
           snprintf(expected, sizeof expected, "[%d,%d,%d]", i, j, k);
@@ -181,7 +181,7 @@ static void test_waits_for_room(void **state) {
   (void)state;
   struct world *w = group(2, 13);
   for (int i = 0; i < 100; i++) {
-    char text[40];
+    char text[100];
     snprintf(text, sizeof text, "ox_send_102(1,%d)", i);
     execute(w, 0, text);
   }
@@ -231,7 +231,7 @@ static void test_reset(void **state) {
     for (int round = 0; round < 3; round++) {
       for (int i = 0; i < num; i++) {
         for (int j = 0; j < num; j++) {
-          char text[80];
+          char text[100];
           if (i == j || world_random(w) % 2) continue;
           snprintf(text, sizeof text, "ox_send_102(%d,\"old %d %d\")", j, i, j);
           execute(w, i, text);
@@ -250,7 +250,7 @@ static void test_reset(void **state) {
         push_int(w, i, INT32_MAX);
         command(w, i, DMI_OX_POPS);
         for (int j = 0; j < num; j++) {
-          char text[80];
+          char text[100];
           if (i == j) continue;
           snprintf(text, sizeof text, "ox_send_102(%d,\"new\")", j);
           execute(w, i, text);
@@ -259,7 +259,7 @@ static void test_reset(void **state) {
       }
       for (int i = 0; i < num; i++) {
         for (int j = 0; j < num; j++) {
-          char text[80];
+          char text[100];
           if (i == j) continue;
           snprintf(text, sizeof text, "ox_recv_102(%d)", j);
           execute(w, i, text);
