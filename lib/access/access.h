@@ -154,6 +154,8 @@ struct dmi_flush {
   dmi_uid_t uid[DMI_FLUSH_MAX];
 };
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);
+/* Notes that messages for `uid` must be flushed, together with others. */
+void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi_flush *later);
 
 /* With the page locked: marks it as used, so that it is not replaced soon (docs/replacement.md).
  * Writes only if the mark is not set, which is once for each round of the pager. */

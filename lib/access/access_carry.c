@@ -138,8 +138,7 @@ void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   flush->num = 0;
 }
 
-/* Notes that messages for `uid` must be flushed, together with others. */
-static void flush_later(struct dmi_access *access, uint32_t uid, struct dmi_flush *later) {
+void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi_flush *later) {
   for (uint32_t i = 0; i < later->num; i++) {
     if (later->uid[i] == uid) return;
   }
@@ -154,7 +153,7 @@ void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct
     if (act->type != DMI_ACT_SEND || act->to == access->core.self || act->to == flushed) continue;
     flushed = act->to;
     if (later) {
-      flush_later(access, flushed, later);
+      dmi_access_flush_later(access, flushed, later);
     } else {
       dmi_net_flush(access->net, flushed);
     }

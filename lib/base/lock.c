@@ -15,9 +15,7 @@ void dmi_lock_slow(_Atomic uint32_t *lock) {
                                               memory_order_relaxed)) {
       return;
     }
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    dmi_relax();
   }
   while (atomic_exchange_explicit(lock, DMI_LOCK_CONTENDED, memory_order_acquire) !=
          DMI_LOCK_FREE) {

@@ -42,6 +42,15 @@ static inline void dmi_lock_released(enum dmi_rank rank) {
 }
 #endif
 
+/* Between two looks at a word that another thread is about to change. */
+static inline void dmi_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
 /* ---- Four bytes ---- */
 
 enum { DMI_LOCK_FREE, DMI_LOCK_HELD, DMI_LOCK_CONTENDED };

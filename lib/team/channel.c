@@ -14,9 +14,8 @@
 #include "base/error.h"
 #include "team/team_int.h"
 
-#define LOOKS                                                                        \
-  4000 /* how often a receiver looks at most before it sleeps: some ten microseconds \
-        */
+/* How often a receiver looks at most before it sleeps: some ten microseconds. */
+#define LOOKS 4000
 
 /* ---- The rank of a thread ------------------------------------------------------------------- */
 
@@ -43,14 +42,6 @@ static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, c
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
 /* Looks for a while.  What looking cost in vain is made up for by waits without it. */
 static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
   if (rank->looks < DMI_TEAM_RESTS && rank->rests < DMI_TEAM_RESTS - rank->looks) {
@@ -63,7 +54,7 @@ static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
       rank->looks = DMI_TEAM_RESTS;
       return true;
     }
-    relax();
+    dmi_relax();
   }
   rank->looks = rank->looks / 2;
   return false;

@@ -49,14 +49,6 @@ static bool give_all(struct dmi_teams *teams, struct dmi_msg *msg, struct dmi_te
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-static void flush_soon(struct dmi_teams *teams, struct dmi_flush *flush, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < flush->num; i++) {
-    if (flush->uid[i] == uid) return;
-  }
-  if (flush->num == DMI_FLUSH_MAX) dmi_access_flush(&teams->process->access, flush);
-  flush->uid[flush->num++] = uid;
-}
-
 /* The bytes of an EAGER are the caller's again when its call returns; those of a BODY stay until
  * PULLED. */
 static void send(struct dmi_teams *teams, dmi_uid_t uid, struct dmi_msg *msg,
@@ -64,7 +56,7 @@ static void send(struct dmi_teams *teams, dmi_uid_t uid, struct dmi_msg *msg,
   if (msg->type == DMI_TEAM_EAGER && msg->body.len > DMI_NET_COPY)
     msg->body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
   if (dmi_net_send(teams->process->access.net, uid, msg)) {
-    flush_soon(teams, flush, uid);
+    dmi_access_flush_later(&teams->process->access, uid, flush);
   } else {
     dmi_slice_drop(&msg->body); /* it has left */
   }
@@ -145,10 +137,9 @@ void dmi_team_unlock(struct dmi_teams *teams, const struct dmi_team_rank *rank,
 
 /* A message of the epoch comes from the process that has the rank. */
 static bool is_of(const struct dmi_team_rank *rank, dmi_uid_t from, const struct dmi_msg *msg) {
-  if (msg->type == DMI_TEAM_EPOCH || rank->port.epoch != msg->team.epoch) return true;
+  if (rank->port.epoch != msg->team.epoch) return true;
   if (msg->team.from >= (uint32_t)rank->port.size) return false;
-  return msg->type == DMI_TEAM_RESET || rank->uids[msg->team.from] == from ||
-         rank->uids[msg->team.from] == 0;
+  return rank->uids[msg->team.from] == from || rank->uids[msg->team.from] == 0;
 }
 
 bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg) {
