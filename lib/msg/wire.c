@@ -17,12 +17,14 @@ _Static_assert(sizeof(struct dmi_rmw_sizes) == 24, "ATOMIC's list element");
 enum {
   AT_LIST_LEN = 56,
   AT_ZERO = 60, /* 4 bytes, zero: a check that both ends are at the same place in the stream */
-  AT_BODY_LEN = 64
+  AT_BODY_LEN = 64,
+  AT_FILL = 72 /* 8 bytes, zero: see DMI_WIRE_HEADER */
 };
 
 _Static_assert(offsetof(struct dmi_msg, list) == AT_LIST_LEN, "what travels as it lies in memory");
 _Static_assert(sizeof(((struct dmi_msg *)0)->word) == 32, "each message's own fields fit");
-_Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the last field");
+_Static_assert(DMI_WIRE_HEADER == AT_FILL + 8, "the header ends with the bytes that fill it up");
+_Static_assert(DMI_WIRE_HEADER % 16 == 0, "bodies lie as their copies in the kernel do");
 
 /* The bits of word `i` that a message does not use; `size` is the size of its own fields. */
 #define NOTHING 0
@@ -31,10 +33,10 @@ _Static_assert(DMI_WIRE_HEADER == AT_BODY_LEN + 8, "the body's length is the las
   ((size) <= 8 * (i) ? UINT64_MAX : (size) >= 8 * (i) + 8 ? 0 : UINT64_MAX << 8 * ((size) % 8))
 
 /* The same for the header: the class decides whether origin, map and page are used. */
-#define HAS_ORIGIN(class) \
+#define HAS_ORIGIN(class)                                                                    \
   ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD && (class) != DMI_CLASS_REMOTE && \
    (class) != DMI_CLASS_TEAM)
-#define HAS_MAP(class) \
+#define HAS_MAP(class)                                                                           \
   ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER || \
    (class) == DMI_CLASS_TEAM)
 #define HAS_PAGE(class) ((class) == DMI_CLASS_PAGE)
@@ -93,17 +95,20 @@ void dmi_wire_put(unsigned char out[DMI_WIRE_HEADER], const struct dmi_msg *msg)
   memcpy(out + AT_LIST_LEN, &list_len, sizeof list_len);
   memset(out + AT_ZERO, 0, AT_BODY_LEN - AT_ZERO);
   memcpy(out + AT_BODY_LEN, &msg->body.len, sizeof msg->body.len);
+  memset(out + AT_FILL, 0, DMI_WIRE_HEADER - AT_FILL);
 }
 
 const char *dmi_wire_get(struct dmi_msg *msg, const unsigned char in[DMI_WIRE_HEADER],
                          bool member) {
   uint32_t list_len, zero;
+  uint64_t fill;
   memcpy(msg, in, AT_LIST_LEN);
   memcpy(&list_len, in + AT_LIST_LEN, sizeof list_len);
   memcpy(&zero, in + AT_ZERO, sizeof zero);
+  memcpy(&fill, in + AT_FILL, sizeof fill);
   msg->list = (struct dmi_slice){.len = list_len};
   msg->body = (struct dmi_slice){0};
   memcpy(&msg->body.len, in + AT_BODY_LEN, sizeof msg->body.len);
-  if (zero != 0) return "its header has something where there must be nothing";
+  if ((zero | fill) != 0) return "its header has something where there must be nothing";
   return dmi_wire_check(msg, member);
 }

@@ -138,8 +138,8 @@ sub talk {
 sub header {    # docs/wire.md, "A message": own => what is the message's own, 32 bytes
   my (%field) = @_;
   my $own = $field{own} // '';
-  return pack 'C2 S< L< Q<2 a32 L<2 Q<', (map { $field{$_} // 0 } qw(type one flags origin map page)),
-    $own, map { $field{$_} // 0 } qw(list zero body);
+  return pack 'C2 S< L< Q<2 a32 L<2 Q<2', (map { $field{$_} // 0 } qw(type one flags origin map page)),
+    $own, map { $field{$_} // 0 } qw(list zero body fill);
 }
 {
   open my $file, '<', $t->top . '/lib/msg/wire.h' or die;
@@ -199,6 +199,7 @@ my %message = (
   'an empty JOIN' => header(type => 32),
   'half a JOIN' => header(type => 32, body => 400) . bytes(100),
   'a field that must be zero' => header(type => 32, zero => 1),
+  'another field that must be zero' => header(type => 32, fill => 1),
   'STOP at once' => header(type => 31),
   'garbage' => bytes(500),
   'half a header' => substr(header(type => 32), 0, 40),
