@@ -203,10 +203,11 @@ static bool apply_arrive(const struct hist *hist, const struct hist_op *op, unsi
 
 static bool apply_user(const struct hist *hist, const struct hist_op *op, unsigned char *page) {
   unsigned char answer[HIST_PAGE_MAX] = {0}, input[2 * HIST_PAGE_MAX];
-  memcpy(input, hist->bytes + op->in, op->in_len);
+  if (op->in_len) memcpy(input, hist->bytes + op->in, op->in_len);
   hist_user_function(page + op->off, op->len, input, op->out1_len, input + op->out1_len,
                      op->in_len - op->out1_len, answer, op->out_len, op->tag);
-  return op->back == HIST_OPEN || memcmp(answer, hist->bytes + op->out, op->out_len) == 0;
+  return op->back == HIST_OPEN || !op->out_len ||
+         memcmp(answer, hist->bytes + op->out, op->out_len) == 0;
 }
 
 static bool apply_read(const struct hist_op *op, const unsigned char *at,
