@@ -356,6 +356,7 @@ remote_pure = \
 	lib/remote/book.c \
 	lib/remote/book.h \
 	lib/remote/book_again.c \
+	lib/remote/book_time.c \
 	lib/remote/book_call.c \
 	lib/remote/book_int.h \
 	lib/remote/book_place.c \

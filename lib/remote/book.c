@@ -16,7 +16,6 @@ struct dmi_remote_book *dmi_remote_book_new(const struct dmi_remote_book_config 
   book->config = *config;
   if (!book->config.most) book->config.most = UINT64_MAX;
   if (!book->config.lineage) book->config.lineage = UINT64_MAX;
-  if (!book->config.rate) book->config.rate = 1000;
   return book;
 }
 
@@ -76,6 +75,7 @@ void dmi_remote_book_free(struct dmi_remote_book *book) {
   dmi_remote_table_free(&book->calls);
   dmi_remote_table_free(&book->by_uid);
   free(book->heap);
+  free(book->kinds);
   free(book->candidates);
   free(book->candidate_hosts);
   free(book->actions);

@@ -24,7 +24,7 @@ struct dmi_remote_book_config {
   uint64_t most;    /* bytes of calls that are not done; see dmi_remote_book_full.  0: no limit */
   uint64_t lineage; /* bytes of calls that are done and kept for lineage; the oldest are forgotten,
                        and what is lost then is failed (DMI_ELOST).  0: no limit */
-  uint64_t rate;    /* bytes per microsecond between servers, about; 0: 1000 */
+  uint64_t rate;    /* bytes per microsecond between servers, until some tell; 0: 125 */
 };
 
 enum dmi_remote_book_do {
@@ -33,7 +33,7 @@ enum dmi_remote_book_do {
   DMI_REMOTE_TELL_HAVE,  /* to `to`: HAVE of `number`, gen, seq, result: whoever was to tell has
                             gone */
   DMI_REMOTE_SEND_DROP,  /* to `to`: `number` is not needed any more; `lost` */
-  DMI_REMOTE_SEND_STEAL, /* to `to`: num calls */
+  DMI_REMOTE_SEND_STEAL, /* to `to`: num calls, for a thief with this rate */
   DMI_REMOTE_WAKE,       /* value `number`, which is watched, is not PENDING any more */
   DMI_REMOTE_ROOM,       /* dmi_remote_book_full was true, and is not any more */
   DMI_REMOTE_FREE_PUT,   /* a value that was put: the page at result.addr, result.size is free */
@@ -49,6 +49,7 @@ struct dmi_remote_book_action {
   uint64_t seq;                       /* SEND_WANT, TELL_HAVE */
   uint32_t gen;                       /* TELL_HAVE */
   uint32_t num;                       /* SEND_STEAL */
+  uint64_t rate;                      /* SEND_STEAL: bytes that reach the thief in a microsecond */
   bool lost;                          /* SEND_DROP */
   struct dmi_remote_result result;    /* TELL_HAVE, FREE_PUT, GONE; its `why` is the book's */
   const struct dmi_remote_call *call; /* SEND_CALL */
@@ -69,6 +70,7 @@ uint64_t dmi_remote_book_put(struct dmi_remote_book *book, int64_t addr, uint64_
 
 struct dmi_remote_issue {
   uint64_t function;
+  uint32_t kind;    /* calls of one kind take about as long; small numbers */
   const void *args; /* copied */
   uint64_t arg_size;
   const uint64_t *inputs; /* numbers */
@@ -104,9 +106,9 @@ bool dmi_remote_book_full(struct dmi_remote_book *book);
 
 /* ---- Messages from servers ---- */
 
-/* DONE: results[i] of output i; all DONE. */
+/* DONE: results[i] of output i; all DONE.  It took so many ns; 0: not known. */
 bool dmi_remote_book_done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call,
-                          const struct dmi_remote_result *results, uint32_t num);
+                          const struct dmi_remote_result *results, uint32_t num, uint64_t took);
 /* DONE, failed.  A reference to `why` is taken. */
 bool dmi_remote_book_failed(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call,
                             struct dmi_remote_why *why);

@@ -37,6 +37,7 @@ static struct dmi_remote_entry *new_entry(const struct dmi_remote_issue *issue) 
   entry->call.flags = issue->late ? DMI_REMOTE_LATE : 0;
   entry->call.gen = 1;
   entry->on = issue->on;
+  entry->kind = issue->kind;
   return entry;
 }
 
@@ -242,7 +243,7 @@ static void take(struct dmi_remote_book *book, const struct dmi_remote_entry *en
 }
 
 bool dmi_remote_book_done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call,
-                          const struct dmi_remote_result *results, uint32_t num) {
+                          const struct dmi_remote_result *results, uint32_t num, uint64_t took) {
   struct dmi_remote_entry *entry = entry_at(book, from, call);
   if (!entry || entry->call.output_num != num) return false;
   for (uint32_t i = 0; i < num; i++) {
@@ -251,6 +252,7 @@ bool dmi_remote_book_done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t
     if (results[i].size > entry->call.outputs[i].at.size) return false;
   }
   dmi_remote_book_begin(book);
+  if (took) dmi_remote_book_took(book, entry->kind, took);
   for (uint32_t i = 0; i < num; i++)
     take(book, entry, i, from, &results[i]);
   dmi_remote_entry_over(book, entry, true);

@@ -65,6 +65,8 @@ struct dmi_remote_entry {
   dmi_uid_t thief;                  /* the server it was stolen for; 0: none */
   uint64_t bytes;                   /* of the block */
   uint64_t memory;                  /* bytes: see struct dmi_remote_demand */
+  uint32_t kind;                    /* calls of one kind take about as long */
+  uint64_t counts;                  /* PLACED: ns, in server->work */
   uint32_t keep;                    /* outputs that have a record */
   struct dmi_remote_why *why;       /* DOOMED: a reference */
   struct dmi_remote_need *needs;    /* input_num */
@@ -83,7 +85,11 @@ struct dmi_remote_host {
   bool unfit;         /* it could hold none of those that were stolen for it last */
   uint32_t calls_num; /* placed there */
   uint32_t ready;     /* of them, believed to be ready without a core */
+  uint32_t refused;   /* ready calls, when none of them was worth moving; 0: some were */
+  uint32_t asked;     /* thief: ready calls, when it was asked */
   uint32_t foreign;   /* calls of others that it has */
+  uint64_t work;      /* ns: what the calls take that are placed there */
+  uint64_t rate;      /* bytes that have reached it in a microsecond; 0: not known */
   uint64_t sent;      /* CALLs */
   uint64_t mark;      /* it is a candidate for the call that is being placed, if this is its */
   uint64_t bit;       /* of this server in the copies of values; others may have the same */
@@ -91,6 +97,12 @@ struct dmi_remote_host {
   uint64_t last;      /* book->placed, when it got a call last */
   struct dmi_remote_entry *calls;
   struct dmi_remote_host *prev, *next; /* in book->hosts */
+};
+
+/* Calls that take about as long: those of a function. */
+struct dmi_remote_kind {
+  uint64_t took;   /* ns: mean; 0: not known */
+  uint64_t counts; /* ns: what placed ones count; 0: not known */
 };
 
 struct dmi_remote_book {
@@ -109,7 +121,11 @@ struct dmi_remote_book {
   uint64_t placed; /* calls, since the beginning */
   struct dmi_remote_entry *unplaced, *kept, *failing;
   struct dmi_remote_item *settling; /* may be needed by nobody any more */
-  uint64_t undone, bytes, lineage, kept_num, again, took;
+  uint64_t undone, bytes, lineage, kept_num, again;
+  struct dmi_remote_kind *kinds;
+  uint32_t kind_num, kind_room;
+  uint64_t took;                  /* ns: mean of all calls; 0: not known */
+  uint64_t rate;                  /* bytes per microsecond: mean of all servers; 0: not known */
   uint32_t rich;                  /* servers with ready calls */
   bool waits;                     /* the program waits for ROOM */
   uint64_t failed;                /* calls */
@@ -184,9 +200,21 @@ struct dmi_remote_host *dmi_remote_host_of(const struct dmi_remote_book *book, d
 void dmi_remote_host_moved(struct dmi_remote_book *book, struct dmi_remote_host *host);
 void dmi_remote_host_ready(struct dmi_remote_book *book, struct dmi_remote_host *host,
                            uint32_t ready);
-uint64_t dmi_remote_host_load(const struct dmi_remote_host *host);
+uint64_t dmi_remote_host_load(const struct dmi_remote_host *host); /* calls */
 /* Has calls stolen for a server that is dry, if there are any. */
 void dmi_remote_book_steal(struct dmi_remote_book *book);
+
+/* ---- book_time.c ---- */
+/* ns: what a call of this kind takes, as far as is known. */
+uint64_t dmi_remote_book_time(struct dmi_remote_book *book, uint32_t kind);
+/* A call of this kind took so long. */
+void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns);
+/* ns: what the calls take that the server has. */
+uint64_t dmi_remote_host_work(const struct dmi_remote_book *book,
+                              const struct dmi_remote_host *host);
+/* Bytes that reach it in a microsecond, as far as is known; at least 1. */
+uint64_t dmi_remote_host_rate(const struct dmi_remote_book *book,
+                              const struct dmi_remote_host *host);
 
 /* ---- book_again.c ---- */
 /* It is to be made again, by its call; if that is not kept any more, it is failed. */

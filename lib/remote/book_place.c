@@ -9,8 +9,6 @@
 #include "remote/book_int.h"
 #include "remote/bytes.h"
 
-#define TOOK 100000 /* ns: of a call, before one is done */
-
 /* ---- Where ---------------------------------------------------------------------------------- */
 
 static void add_candidate(struct dmi_remote_book *book, struct dmi_remote_host *host) {
@@ -70,15 +68,15 @@ static uint64_t bytes_needed(const struct dmi_remote_entry *entry) {
 
 static struct dmi_remote_host *choose(struct dmi_remote_book *book,
                                       const struct dmi_remote_entry *entry) {
-  const uint64_t took = book->took ? book->took : TOOK;
-  const uint64_t moved = took / 1000 * book->config.rate + took % 1000 * book->config.rate / 1000;
-  struct dmi_remote_demand demand = {
-      .inputs = bytes_needed(entry), .memory = entry->memory, .unit = moved ? moved : 1};
+  const struct dmi_remote_demand demand = {.inputs = bytes_needed(entry),
+                                           .memory = entry->memory,
+                                           .took = dmi_remote_book_time(book, entry->kind)};
   size_t best;
   for (size_t i = 0; i < book->candidate_num; i++) {
     const struct dmi_remote_host *host = book->candidate_hosts[i];
     struct dmi_remote_candidate *at = &book->candidates[i];
-    *at = (struct dmi_remote_candidate){.load = dmi_remote_host_load(host),
+    *at = (struct dmi_remote_candidate){.load = dmi_remote_host_work(book, host),
+                                        .rate = dmi_remote_host_rate(book, host),
                                         .cores = host->about.cores,
                                         .limit = host->about.limit,
                                         .last = host->last};
@@ -227,6 +225,8 @@ static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) 
   entry->server = host;
   DL_APPEND(host->calls, entry);
   host->calls_num++;
+  entry->counts = dmi_remote_book_time(book, entry->kind);
+  host->work += entry->counts;
   host->last = ++book->placed;
   host->unfit = false;
   for (uint32_t i = 0; i < entry->call.input_num; i++)
@@ -275,6 +275,7 @@ void dmi_remote_entry_unplace(struct dmi_remote_book *book, struct dmi_remote_en
   struct dmi_remote_host *host = entry->server;
   DL_DELETE(host->calls, entry);
   host->calls_num--;
+  host->work -= entry->counts;
   dmi_remote_host_moved(book, host);
   entry->server = NULL;
   entry->where = DMI_REMOTE_UNPLACED;

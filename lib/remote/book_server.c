@@ -27,9 +27,10 @@ uint64_t dmi_remote_host_load(const struct dmi_remote_host *host) {
 }
 
 /* Less to do per core; of equal ones, who came first. */
-static bool is_less(const struct dmi_remote_host *a, const struct dmi_remote_host *b) {
-  uint64_t left = dmi_remote_host_load(a) * b->about.cores;
-  uint64_t right = dmi_remote_host_load(b) * a->about.cores;
+static bool is_less(const struct dmi_remote_book *book, const struct dmi_remote_host *a,
+                    const struct dmi_remote_host *b) {
+  const uint64_t left = dmi_remote_host_work(book, a) / a->about.cores;
+  const uint64_t right = dmi_remote_host_work(book, b) / b->about.cores;
   return left != right ? left < right : a->about.uid < b->about.uid;
 }
 
@@ -40,13 +41,13 @@ static void set(struct dmi_remote_book *book, size_t at, struct dmi_remote_host 
 
 static void sift(struct dmi_remote_book *book, struct dmi_remote_host *host) {
   size_t at = host->at;
-  while (at && is_less(host, book->heap[(at - 1) / 2])) {
+  while (at && is_less(book, host, book->heap[(at - 1) / 2])) {
     set(book, at, book->heap[(at - 1) / 2]);
     at = (at - 1) / 2;
   }
   for (size_t child; (child = 2 * at + 1) < book->open; at = child) {
-    if (child + 1 < book->open && is_less(book->heap[child + 1], book->heap[child])) child++;
-    if (!is_less(book->heap[child], host)) break;
+    if (child + 1 < book->open && is_less(book, book->heap[child + 1], book->heap[child])) child++;
+    if (!is_less(book, book->heap[child], host)) break;
     set(book, at, book->heap[child]);
   }
   set(book, at, host);
@@ -82,6 +83,7 @@ void dmi_remote_host_ready(struct dmi_remote_book *book, struct dmi_remote_host 
   book->rich += (ready != 0);
   book->rich -= (host->ready != 0);
   host->ready = ready;
+  if (ready < host->refused / 2) host->refused = 0;
 }
 
 /* The one with the least to do, but none for which calls were stolen that it could not hold: they
@@ -90,7 +92,8 @@ static struct dmi_remote_host *most_dry(const struct dmi_remote_book *book) {
   struct dmi_remote_host *best = NULL;
   if (book->open && !book->heap[0]->unfit) return book->heap[0];
   for (size_t i = 1; i < book->open; i++) {
-    if (!book->heap[i]->unfit && (!best || is_less(book->heap[i], best))) best = book->heap[i];
+    if (!book->heap[i]->unfit && (!best || is_less(book, book->heap[i], best)))
+      best = book->heap[i];
   }
   return best;
 }
@@ -101,7 +104,8 @@ void dmi_remote_book_steal(struct dmi_remote_book *book) {
   if (!dry || !book->rich || dry->robs || DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_STEAL)) return;
   if (!dmi_remote_place_dry(dmi_remote_host_load(dry), dry->about.cores)) return;
   DL_FOREACH(book->hosts, host) {
-    if (host->open && host != dry && !host->thief && host->ready > (from ? from->ready : 0))
+    if (host->open && host != dry && !host->thief && host->ready > host->refused &&
+        host->ready > (from ? from->ready : 0))
       from = host;
   }
   if (!from) return;
@@ -109,6 +113,8 @@ void dmi_remote_book_steal(struct dmi_remote_book *book) {
   from->thief = dry->about.uid;
   action = dmi_remote_book_act(book, DMI_REMOTE_SEND_STEAL, from->about.uid);
   action->num = dmi_remote_place_share(from->ready);
+  action->rate = dmi_remote_host_rate(book, dry);
+  from->asked = from->ready;
   dmi_remote_host_ready(book, from, from->ready - action->num);
 }
 
@@ -116,6 +122,8 @@ void dmi_remote_book_steal(struct dmi_remote_book *book) {
 static void end_steal(struct dmi_remote_book *book, struct dmi_remote_host *host) {
   struct dmi_remote_host *thief = host->thief ? dmi_remote_host_of(book, host->thief) : NULL;
   if (thief) {
+    /* It gave nothing, as nothing was worth moving: it is asked again when it has more. */
+    host->refused = thief->got || thief->lacked ? 0 : host->asked;
     thief->robs = false;
     thief->unfit = thief->lacked && !thief->got;
     thief->lacked = thief->got = false;
@@ -139,9 +147,10 @@ void dmi_remote_book_load(struct dmi_remote_book *book, dmi_uid_t from,
   dmi_remote_book_begin(book);
   if (host) {
     host->foreign = load->foreign;
+    if (load->rate) host->rate = load->rate;
+    if (load->rate) book->rate = book->rate ? (7 * book->rate + load->rate) / 8 : load->rate;
     dmi_remote_host_moved(book, host);
     dmi_remote_host_ready(book, host, load->ready);
-    if (load->took) book->took = book->took ? (7 * book->took + load->took) / 8 : load->took;
     dmi_remote_book_steal(book);
   }
   dmi_remote_book_end(book);

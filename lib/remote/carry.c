@@ -24,12 +24,20 @@ static void send_have(struct dmi_remote *remote, dmi_uid_t to, dmi_remote_client
   dmi_pack_bytes(body, bytes, bytes ? result->size : 0);
 }
 
+/* What this process has to do, as the client is told. */
+static struct dmi_remote_load load_of(const struct dmi_remote *remote, dmi_remote_client_t client) {
+  struct dmi_remote_load load = dmi_remote_pool_load(remote->pool, client);
+  load.rate = remote->rate.bytes;
+  return load;
+}
+
 static void send_done(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
   const struct dmi_remote_call *call = act->call;
-  const struct dmi_remote_load load = dmi_remote_pool_load(remote->pool, act->client);
+  const struct dmi_remote_load load = load_of(remote, act->client);
   struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_DONE);
   dmi_remote_pack_client(body, act->client);
   dmi_pack_u64(body, call->number);
+  dmi_pack_u64(body, act->took);
   dmi_remote_pack_why(body, act->why);
   if (act->why) {
     dmi_pack_u32(body, 0);
@@ -44,7 +52,7 @@ static void send_done(struct dmi_remote *remote, const struct dmi_remote_pool_ac
 }
 
 static void send_return(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
-  const struct dmi_remote_load load = dmi_remote_pool_load(remote->pool, act->client);
+  const struct dmi_remote_load load = load_of(remote, act->client);
   const bool lost = act->reason == DMI_REMOTE_INPUT_LOST;
   struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_RETURN);
   char client[DMI_REMOTE_CLIENT_TEXT];
@@ -59,7 +67,7 @@ static void send_return(struct dmi_remote *remote, const struct dmi_remote_pool_
 }
 
 static void send_stolen(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
-  const struct dmi_remote_load load = dmi_remote_pool_load(remote->pool, act->client);
+  const struct dmi_remote_load load = load_of(remote, act->client);
   struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_STOLEN);
   dmi_remote_pack_client(body, act->client);
   dmi_remote_pack_load(body, &load);
@@ -192,6 +200,7 @@ static void send_steal(struct dmi_remote *remote, const struct dmi_remote_user *
   struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_STEAL);
   dmi_remote_pack_client(body, user->id);
   dmi_pack_u32(body, act->num);
+  dmi_pack_u64(body, act->rate);
 }
 
 static void act_book(struct dmi_remote *remote, struct dmi_remote_user *user,

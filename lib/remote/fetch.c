@@ -32,6 +32,7 @@ static void ended(struct dmi_access_end *end, int32_t error) {
   struct dmi_remote_reading *reading = (struct dmi_remote_reading *)(void *)end;
   struct dmi_remote *remote = reading->remote;
   reading->error = error;
+  reading->ended = dmi_remote_clock();
   dmi_lock(&remote->lately, DMI_RANK_LEAF);
   reading->next = remote->read;
   remote->read = reading;
@@ -40,6 +41,39 @@ static void ended(struct dmi_access_end *end, int32_t error) {
   dmi_unlock(&remote->lately, DMI_RANK_LEAF);
   dmi_futex_wake(&remote->news, 1);
 }
+
+/* ---- How fast they come --------------------------------------------------------------------- */
+
+#define MEASURED 65536           /* bytes of an input that tells; a smaller one only waits */
+#define PART ((uint64_t)1 << 20) /* bytes behind which the rate is taken */
+
+/* Bytes of this one will come. */
+static void rate_begins(struct dmi_remote_reading *reading) {
+  struct dmi_remote_rate *rate = &reading->remote->rate;
+  if (reading->here || reading->size < MEASURED) return;
+  reading->counted = true;
+  if (rate->under++) return;
+  rate->since = reading->begun;
+  rate->came = 0;
+}
+
+/* Its bytes have come, or not.  With the lock. */
+static void rate_ends(struct dmi_remote_reading *reading) {
+  struct dmi_remote_rate *rate = &reading->remote->rate;
+  uint64_t now;
+  if (!reading->counted) return;
+  reading->counted = false;
+  rate->under--;
+  if (reading->error == DMI_OK) rate->came += (uint64_t)reading->size;
+  if ((rate->under && rate->came < PART) || reading->ended <= rate->since || !rate->came) return;
+  now = rate->came * 1000 / (reading->ended - rate->since);
+  if (!now) now = 1;
+  rate->bytes = rate->bytes ? (3 * rate->bytes + now) / 4 : now;
+  rate->since = reading->ended;
+  rate->came = 0;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
 
 /* It is under way until turn() takes its end. */
 static void list(struct dmi_remote_reading *reading) {
@@ -93,6 +127,7 @@ static void begin_input(struct dmi_remote_reading *reading) {
   if (!reading->again) reading->begun = dmi_remote_clock();
   if (reading->size >= (int64_t)DMI_LARGE_MIN && !reading->again) {
     bring_page(reading);
+    rate_begins(reading);
     return;
   }
   reading->lends = false;
@@ -100,6 +135,7 @@ static void begin_input(struct dmi_remote_reading *reading) {
   reading->fetch->buffer = reading->buf;
   if (reading->buf) {
     read_now(reading, reading->again ? DMI_GET_READ : DMI_INVALIDATE_READ);
+    rate_begins(reading);
   } else {
     ended(&reading->end, DMI_ENOMEM);
   }
@@ -144,6 +180,7 @@ static void input_over(struct dmi_remote *remote, struct dmi_remote_reading *rea
 /* A read is over.  With the lock.  True: it is begun once more. */
 static bool is_over(struct dmi_remote *remote, struct dmi_remote_reading *reading) {
   if (!reading->fetch) return !dmi_remote_read_over(reading);
+  rate_ends(reading);
   const bool nowhere = reading->lends && reading->error == DMI_OK && !reading->fetch->holder;
   if (!reading->again &&
       (nowhere || (reading->error == DMI_ENOMEM && (reading->lends || reading->buf)))) {

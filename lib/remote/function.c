@@ -10,6 +10,7 @@
 struct function {
   UT_hash_handle by_name, by_address;
   const char *name;
+  uint32_t number; /* from 0 */
   DMI_remote_function_t address;
 };
 
@@ -22,6 +23,7 @@ void dmi_remote_register(const char *name, DMI_remote_function_t function) {
   one = dmi_xalloc(1, sizeof(*one));
   one->name = name;
   one->address = function;
+  one->number = HASH_CNT(by_address, addresses);
   HASH_ADD_KEYPTR(by_name, names, name, strlen(name), one);
   HASH_ADD(by_address, addresses, address, sizeof(one->address), one);
 }
@@ -36,8 +38,9 @@ bool dmi_remote_function_any(void) {
   return names != NULL;
 }
 
-const char *dmi_remote_function_name(DMI_remote_function_t function) {
+const char *dmi_remote_function_name(DMI_remote_function_t function, uint32_t *number) {
   struct function *one;
   HASH_FIND(by_address, addresses, &function, sizeof(function), one);
+  *number = one ? one->number : 0;
   return one ? one->name : NULL;
 }

@@ -169,9 +169,11 @@ static int32_t await_room(struct dmi_remote *remote, struct dmi_remote_user *use
 }
 
 /* With the lock. */
-static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi_id) {
+static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi_id,
+                    uint32_t kind) {
   struct dmi_remote *remote = issue->remote;
-  struct dmi_remote_issue call = {.args = issue->body.bytes,
+  struct dmi_remote_issue call = {.kind = kind,
+                                  .args = issue->body.bytes,
                                   .arg_size = issue->body.len,
                                   .inputs = issue->numbers,
                                   .takes = issue->takes, /* the old name is dropped */
@@ -198,7 +200,8 @@ static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi
 int32_t dmi_remote_issue(struct dmi_process *process, DMI_client_t *client, int32_t dmi_id,
                          DMI_remote_function_t function, va_list args) {
   struct issue issue = {.remote = process->remote};
-  const char *name = function ? dmi_remote_function_name(function) : NULL;
+  uint32_t kind = 0; /* one for each function */
+  const char *name = function ? dmi_remote_function_name(function, &kind) : NULL;
   int32_t error = issue.remote ? DMI_OK : DMI_EINACTIVE;
   if (error == DMI_OK && !name)
     error = dmi_because(DMI_ENOFUNC, "this function was not defined by DMI_REMOTE");
@@ -208,7 +211,7 @@ int32_t dmi_remote_issue(struct dmi_process *process, DMI_client_t *client, int3
   if (error == DMI_OK) {
     pack_args(&issue, name);
     dmi_remote_lock(issue.remote);
-    error = give(&issue, client, dmi_id);
+    error = give(&issue, client, dmi_id, kind);
     dmi_remote_unlock_later(issue.remote);
     dmi_pack_free(&issue.body);
     free(issue.numbers);

@@ -66,7 +66,7 @@ void dmi_remote_pack_call(struct dmi_pack *body, const struct dmi_remote_call *c
 void dmi_remote_pack_load(struct dmi_pack *body, const struct dmi_remote_load *load) {
   dmi_pack_u32(body, load->ready);
   dmi_pack_u32(body, load->foreign);
-  dmi_pack_u64(body, load->took);
+  dmi_pack_u64(body, load->rate);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ static struct dmi_remote_load unpack_load(struct dmi_unpack *body) {
   struct dmi_remote_load load;
   load.ready = dmi_unpack_u32(body);
   load.foreign = dmi_unpack_u32(body);
-  load.took = dmi_unpack_u64(body);
+  load.rate = dmi_unpack_u64(body);
   return load;
 }
 
@@ -211,9 +211,10 @@ bool dmi_remote_on_drop(struct dmi_remote *remote, dmi_uid_t from, struct dmi_un
 bool dmi_remote_on_steal(struct dmi_remote *remote, dmi_uid_t from, struct dmi_unpack *body) {
   dmi_remote_client_t client = unpack_client(body);
   uint32_t num = dmi_unpack_u32(body);
+  uint64_t rate = dmi_unpack_u64(body);
   bool good;
   if (body->bad || client.process != from || !remote->pool) return false;
-  good = dmi_remote_pool_steal(remote->pool, client, num);
+  good = dmi_remote_pool_steal(remote->pool, client, num, rate);
   dmi_remote_carry(remote);
   return good;
 }
@@ -241,7 +242,7 @@ static void take_load(struct dmi_remote *remote, struct dmi_remote_user *user, d
 
 bool dmi_remote_on_done(struct dmi_remote *remote, dmi_uid_t from, struct dmi_unpack *body) {
   struct dmi_remote_user *user = dmi_remote_user_of(remote, unpack_client(body));
-  uint64_t number = dmi_unpack_u64(body);
+  uint64_t number = dmi_unpack_u64(body), took = dmi_unpack_u64(body);
   struct dmi_remote_why *why = unpack_why(body);
   uint32_t num = dmi_unpack_count(body, OUTPUT_BYTES);
   struct dmi_remote_result *results = num ? dmi_xalloc(num, sizeof(*results)) : NULL;
@@ -257,7 +258,7 @@ bool dmi_remote_on_done(struct dmi_remote *remote, dmi_uid_t from, struct dmi_un
   if (good && user && why) {
     good = dmi_remote_book_failed(user->book, from, number, why); /* which has its own reference */
   } else if (good && user) {
-    good = dmi_remote_book_done(user->book, from, number, results, num);
+    good = dmi_remote_book_done(user->book, from, number, results, num, took);
   }
   if (good && user) take_load(remote, user, from, &load);
   dmi_remote_why_release(why);

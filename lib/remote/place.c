@@ -1,27 +1,37 @@
 /*
  * place.c - see place.h.
  *
- * Bytes and calls are compared as times.  The unit is the mean time of a call: so for short calls
- * moving data is dear, and they follow the data until the queue there is long; for long ones it is
- * cheap, and they go to whoever has the least to do.
+ * Bytes and calls are compared as times.  The unit is the time that the call takes which is to be
+ * placed: so for a short call moving data is dear, and it follows the data until the queue there is
+ * long; for a long one it is cheap, and it goes to whoever has the least to do.
  */
 #include "remote/place.h"
 
-#define ONE 1024u /* of cost: the mean time of a call */
+#define ONE 1024u /* of cost: the time of the call */
 
-static uint64_t load_of(const struct dmi_remote_candidate *at) {
-  return at->load * ONE / at->cores;
+/* a * ONE / b, where that is not too large, without overflow. */
+static uint64_t ratio(uint64_t a, uint64_t b) {
+  if (!b) b = 1;
+  if (b > UINT64_MAX / ONE) return a / (b / ONE);
+  return a / b < UINT32_MAX ? a / b * ONE + a % b * ONE / b : (uint64_t)UINT32_MAX * ONE;
+}
+
+/* ns */
+static uint64_t time_to_move(uint64_t bytes, uint64_t rate) {
+  if (!rate) rate = 1;
+  return bytes / rate < UINT64_MAX / 2000 ? bytes / rate * 1000 + bytes % rate * 1000 / rate
+                                          : UINT64_MAX / 2;
+}
+
+static uint64_t load_of(const struct dmi_remote_candidate *at,
+                        const struct dmi_remote_demand *demand) {
+  return ratio(at->load / at->cores, demand->took);
 }
 
 uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
                                const struct dmi_remote_demand *demand) {
-  uint64_t away = demand->inputs > at->there ? demand->inputs - at->there : 0;
-  uint64_t unit = demand->unit ? demand->unit : 1;
-  /* In two parts, so that no number of bytes overflows. */
-  uint64_t moved = away / unit < UINT32_MAX ? away / unit * ONE + away % unit * ONE / unit
-                                            : (uint64_t)UINT32_MAX * ONE;
-  if (unit > UINT64_MAX / ONE) moved = 0;
-  return load_of(at) + moved;
+  const uint64_t away = demand->inputs > at->there ? demand->inputs - at->there : 0;
+  return load_of(at, demand) + ratio(time_to_move(away, at->rate), demand->took);
 }
 
 static bool fits(const struct dmi_remote_candidate *at, const struct dmi_remote_demand *demand) {
@@ -32,7 +42,7 @@ static uint64_t least_load(const struct dmi_remote_candidate *at, size_t num,
                            const struct dmi_remote_demand *demand) {
   uint64_t least = UINT64_MAX;
   for (size_t i = 0; i < num; i++) {
-    if (fits(&at[i], demand) && load_of(&at[i]) < least) least = load_of(&at[i]);
+    if (fits(&at[i], demand) && load_of(&at[i], demand) < least) least = load_of(&at[i], demand);
   }
   return least;
 }
@@ -42,10 +52,10 @@ static uint64_t least_load(const struct dmi_remote_candidate *at, size_t num,
  * those that could run at the same time. */
 static uint64_t cost_beside(const struct dmi_remote_candidate *at,
                             const struct dmi_remote_demand *demand, uint64_t least) {
-  const uint64_t more = load_of(at) - least;
+  const uint64_t load = load_of(at, demand), more = load - least;
   const uint64_t chance = least < 8 * ONE ? 0 : least < 32 * ONE ? ONE : least / 32;
-  const uint64_t moved = dmi_remote_place_cost(at, demand) - load_of(at);
-  return (more <= chance ? least : load_of(at)) + (moved < ONE / 4 ? 0 : moved);
+  const uint64_t moved = dmi_remote_place_cost(at, demand) - load;
+  return (more <= chance ? least : load) + (moved < ONE / 4 ? 0 : moved);
 }
 
 static bool is_better(const struct dmi_remote_candidate *a, uint64_t cost,
@@ -76,4 +86,8 @@ bool dmi_remote_place_dry(uint64_t load, uint32_t cores) {
 
 uint32_t dmi_remote_place_share(uint32_t ready) {
   return ready / 2 + ready % 2;
+}
+
+bool dmi_remote_place_worth(uint64_t bytes, uint64_t rate, uint64_t wait) {
+  return time_to_move(bytes, rate) <= wait;
 }

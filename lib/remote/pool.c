@@ -161,7 +161,7 @@ void dmi_remote_pool_free(struct dmi_remote_pool *pool) {
 struct dmi_remote_load dmi_remote_pool_load(const struct dmi_remote_pool *pool,
                                             dmi_remote_client_t id) {
   const struct dmi_remote_pool_client *client = dmi_remote_table_find(&pool->clients, id, 0);
-  struct dmi_remote_load load = {.took = pool->took};
+  struct dmi_remote_load load = {0};
   load.ready = client ? client->ready : 0;
   load.foreign = (uint32_t)(pool->calls - (client ? client->calls : 0));
   return load;

@@ -80,6 +80,7 @@ struct dmi_remote_pool_action {
   uint64_t seq;                       /* SEND_HAVE */
   uint32_t gen;                       /* SEND_HAVE */
   const void *bytes;                  /* SEND_HAVE: the value's, to go with it; NULL: not */
+  uint64_t took;                      /* SEND_DONE: ns; 0: it did not run */
   bool retire;                        /* FREE */
   enum dmi_remote_return reason;      /* SEND_RETURN */
   struct dmi_remote_result result;    /* SEND_HAVE, SEND_RETURN, FREE; its `why` is the pool's */
@@ -108,8 +109,11 @@ bool dmi_remote_pool_want(struct dmi_remote_pool *pool, dmi_remote_client_t clie
 /* DROP: the value, which was made here, is not needed any more.  `lost`: nor can it be read. */
 bool dmi_remote_pool_drop(struct dmi_remote_pool *pool, dmi_remote_client_t client, uint64_t number,
                           bool lost);
-/* STEAL: give back up to `num` calls that are ready and have no core. */
-bool dmi_remote_pool_steal(struct dmi_remote_pool *pool, dmi_remote_client_t client, uint32_t num);
+/* STEAL: give back up to `num` calls that are ready and have no core; of those whose inputs, and
+ * what calls here need of their outputs, are moved sooner than a core would be free here, if `rate`
+ * bytes are moved in a microsecond. */
+bool dmi_remote_pool_steal(struct dmi_remote_pool *pool, dmi_remote_client_t client, uint32_t num,
+                           uint64_t rate);
 /* CLOSE: forget all of this client; what runs for it ends, and its outputs are freed. */
 void dmi_remote_pool_close(struct dmi_remote_pool *pool, dmi_remote_client_t client);
 
@@ -157,7 +161,7 @@ void dmi_remote_pool_gone(struct dmi_remote_pool *pool, dmi_uid_t process);
 
 /* ---- Questions ---- */
 
-/* To be said with messages to this client. */
+/* To be said with messages to this client; but its rate is the owner's. */
 struct dmi_remote_load dmi_remote_pool_load(const struct dmi_remote_pool *pool,
                                             dmi_remote_client_t client);
 

@@ -168,21 +168,39 @@ static bool is_awaited(const struct dmi_remote_task *task) {
   return false;
 }
 
+/* It is awaited, or the only call that waits for it is. */
+static bool is_urgent(const struct dmi_remote_task *task) {
+  if (is_awaited(task)) return true;
+  for (uint32_t i = 0; i < task->call.output_num; i++) {
+    const struct dmi_remote_value *value = task->outputs[i];
+    if (value && value->uses && is_awaited(value->uses->task)) return true;
+  }
+  return false;
+}
+
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   task->stage = DMI_REMOTE_READY;
   task->place = ++pool->readied;
-  task->urgent = is_awaited(task);
+  task->urgent = is_urgent(task);
   if (task->urgent)
     DL_APPEND(pool->urgent, task);
   else
     DL_APPEND(pool->ready, task);
 }
 
-void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
+static void urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   if (task->stage != DMI_REMOTE_READY || task->urgent) return;
   DL_DELETE(pool->ready, task);
   DL_APPEND(pool->urgent, task);
   task->urgent = true;
+}
+
+void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
+  urge(pool, task);
+  if (task->stage != DMI_REMOTE_WAITING) return;
+  for (uint32_t i = 0; i < task->call.input_num; i++) {
+    if (task->uses[i].value->maker) urge(pool, task->uses[i].value->maker);
+  }
 }
 
 void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
@@ -268,6 +286,7 @@ static void finish(struct dmi_remote_pool *pool, struct dmi_remote_task *task,
   action->client = task->call.client;
   action->call = &task->call;
   action->why = task->why;
+  action->took = task->took;
   dmi_remote_task_over(pool, task);
 }
 
@@ -309,6 +328,7 @@ void dmi_remote_pool_done(struct dmi_remote_pool *pool, struct dmi_remote_run *r
   struct dmi_remote_task *task = run->task;
   dmi_remote_pool_begin(pool);
   pool->took = pool->took ? (7 * pool->took + took) / 8 : took;
+  task->took = took;
   ended(pool, task, made);
   dmi_remote_pool_end(pool);
 }

@@ -39,6 +39,7 @@ struct dmi_remote_task {
   enum dmi_remote_stage stage;
   uint32_t unknown;                            /* inputs that are not known */
   uint32_t unread;                             /* FETCHING: inputs whose bytes are not here */
+  uint64_t took;                               /* ns: when it has run */
   uint64_t room;                               /* bytes of its outputs */
   struct dmi_remote_why *why;                  /* FAILING; a reference */
   struct dmi_remote_use *uses;                 /* input_num */
@@ -113,7 +114,8 @@ struct dmi_remote_pool {
   uint64_t readied;              /* calls that have become READY */
   uint32_t row;                  /* urgent ones fired in a row while others were ready */
   struct dmi_remote_value *idle; /* oldest first */
-  uint64_t used, calls, made, fired, took;
+  uint64_t used, calls, made, fired;
+  uint64_t took;                          /* ns: mean of calls; 0: none has run */
   uint64_t carried;                       /* bytes that HAVEs have brought, before FETCH */
   uint32_t running;                       /* RUNNING and BLOCKED */
   uint32_t active;                        /* RUNNING */
@@ -175,7 +177,7 @@ void dmi_remote_value_release(struct dmi_remote_pool *pool, struct dmi_remote_va
 void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* The call has memory and all bytes. */
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
-/* Somebody waits for what this call makes. */
+/* Somebody waits for what this call makes: it is fired soon, or those that it waits for. */
 void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* Fires calls as long as there are cores. */
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool);

@@ -2,6 +2,8 @@
  * pool_return.c - calls that a pool gives back: it leaves, they are stolen, or an input is lost
  * (docs/remote.md, rules 11, 13, 14).
  */
+#include "remote/bytes.h"
+#include "remote/place.h"
 #include "remote/pool_int.h"
 
 bool dmi_remote_task_unfired(const struct dmi_remote_task *task) {
@@ -70,16 +72,45 @@ void dmi_remote_pool_unread(struct dmi_remote_pool *pool, struct dmi_remote_run 
   dmi_remote_pool_end(pool);
 }
 
-bool dmi_remote_pool_steal(struct dmi_remote_pool *pool, dmi_remote_client_t id, uint32_t num) {
+/* Bytes that are moved if the call runs elsewhere: of inputs that are here, or come, and of outputs
+ * that calls here need. */
+static uint64_t bytes_to_move(const struct dmi_remote_task *task) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < task->call.input_num; i++) {
+    const struct dmi_remote_value *value = task->uses[i].value;
+    if (value->made || value->bytes != DMI_REMOTE_NONE)
+      bytes = dmi_remote_sum(bytes, value->at.size);
+  }
+  for (uint32_t i = 0; i < task->call.output_num; i++) {
+    if (task->outputs[i] && task->outputs[i]->uses)
+      bytes = dmi_remote_sum(bytes, task->call.outputs[i].at.size);
+  }
+  return bytes;
+}
+
+/* Gives back the last calls; most likely nothing was fetched for them.  `before`: so many run
+ * before the one that is looked at. */
+static void give_back(struct dmi_remote_pool *pool, struct dmi_remote_pool_client *client,
+                      uint32_t num, uint64_t rate) {
+  struct dmi_remote_task *task = client->spare ? client->spare->prev_spare : NULL;
+  const uint64_t each = pool->took / pool->config.cores;
+  for (uint64_t before = client->ready; num && before; before--) {
+    struct dmi_remote_task *next = task->prev_spare; /* of the first one: the last */
+    if (!each || dmi_remote_place_worth(bytes_to_move(task), rate, before * each)) {
+      dmi_remote_task_return(pool, task, DMI_REMOTE_STOLEN, 0, 0);
+      num--;
+    }
+    task = next;
+  }
+}
+
+bool dmi_remote_pool_steal(struct dmi_remote_pool *pool, dmi_remote_client_t id, uint32_t num,
+                           uint64_t rate) {
   struct dmi_remote_pool_client *client;
   struct dmi_remote_pool_action *action;
   dmi_remote_pool_begin(pool);
   client = dmi_remote_pool_client_of(pool, id, false);
-  while (client && client->spare && num) {
-    /* The last one; most likely nothing was fetched for it. */
-    dmi_remote_task_return(pool, client->spare->prev_spare, DMI_REMOTE_STOLEN, 0, 0);
-    num--;
-  }
+  if (client) give_back(pool, client, num, rate);
   action = dmi_remote_pool_act(pool, DMI_REMOTE_SEND_STOLEN);
   action->to = id.process;
   action->client = id;

@@ -102,6 +102,14 @@ struct dmi_remote_user {
   uint32_t lent_num, lent_room;
 };
 
+/* How fast inputs come: measured while large ones are under way, and no longer. */
+struct dmi_remote_rate {
+  uint64_t bytes; /* in a microsecond, lately; 0: not known */
+  uint32_t under; /* way: so many */
+  uint64_t since; /* ns */
+  uint64_t came;  /* bytes, since then */
+};
+
 /* A read of an input, or of a value for an asynchronous DMI_data_read. */
 struct dmi_remote_reading {
   struct dmi_access_end end; /* first */
@@ -117,7 +125,9 @@ struct dmi_remote_reading {
   DMI_local_status_t *status;
   int32_t error;
   uint64_t begun;      /* ns: when the bytes were asked for */
+  uint64_t ended;      /* ns: when they were there */
   bool here;           /* they were here, as a copy */
+  bool counted;        /* in remote->rate */
   bool again;          /* begun a second time, without a copy of the page */
   bool lends;          /* an input whose page is to be here: its frame is lent */
   unsigned char first; /* lends: byte of the page */
@@ -173,6 +183,7 @@ struct dmi_remote {
   _Atomic uint32_t lately;         /* lock of `read`, rank LEAF */
   struct dmi_remote_reading *read; /* over; guarded by `lately` */
   struct dmi_remote_reading *way;  /* under way; the fetcher */
+  struct dmi_remote_rate rate;
 
   struct dmi_remote_queued *runs, **runs_end; /* for workers */
   pthread_cond_t work;
@@ -317,8 +328,9 @@ void dmi_remote_resumes(struct dmi_remote *remote);
 
 /* ---- function.c ---- */
 DMI_remote_function_t dmi_remote_function_find(const char *name, size_t len);
-bool dmi_remote_function_any(void);                                   /* the program has one */
-const char *dmi_remote_function_name(DMI_remote_function_t function); /* NULL: unknown */
+bool dmi_remote_function_any(void); /* the program has one */
+/* NULL: unknown.  Each function has a number, from 0, in this process. */
+const char *dmi_remote_function_name(DMI_remote_function_t function, uint32_t *number);
 
 /* ---- client.c ---- */
 /* The client; NULL: it is not open.  With the lock. */

@@ -90,7 +90,7 @@ struct dmi_remote_call {
 struct dmi_remote_load {
   uint32_t ready;   /* calls of this client that it could run, had it more cores: worth a STEAL */
   uint32_t foreign; /* calls of other clients that it has */
-  uint64_t took;    /* mean time of a call, in ns; 0: none has run */
+  uint64_t rate;    /* bytes of inputs that reach it in a microsecond; 0: not known */
 };
 
 /* A server, as SERVES says it. */

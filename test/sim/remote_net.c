@@ -113,7 +113,7 @@ static bool to_pool(struct dmi_remote_pool *pool, const struct msg *msg) {
     case M_DROP:
       return dmi_remote_pool_drop(pool, msg->client, msg->number, msg->lost);
     case M_STEAL:
-      return dmi_remote_pool_steal(pool, msg->client, msg->num);
+      return dmi_remote_pool_steal(pool, msg->client, msg->num, msg->rate);
     default:
       dmi_remote_pool_close(pool, msg->client);
       return true;
@@ -125,7 +125,7 @@ static bool to_book(struct dmi_remote_book *book, dmi_uid_t from, const struct m
     case M_DONE:
       return msg->result.why
                  ? dmi_remote_book_failed(book, from, msg->number, msg->result.why)
-                 : dmi_remote_book_done(book, from, msg->number, msg->results, msg->num);
+                 : dmi_remote_book_done(book, from, msg->number, msg->results, msg->num, msg->took);
     case M_STOLEN:
       return dmi_remote_book_stolen(book, from);
     case M_LOAD:

@@ -71,6 +71,7 @@ static void send_to_client(struct world *world, struct process *process,
                             a->client);
   if (a->call) copy_call(a->call, msg);
   msg->reason = a->reason;
+  msg->took = a->took;
   msg->result.why = copy_why(a->why);
   if (a->type == DMI_REMOTE_SEND_RETURN) {
     msg->seq = a->reason == DMI_REMOTE_INPUT_LOST ? a->number : 0;
@@ -81,6 +82,7 @@ static void send_to_client(struct world *world, struct process *process,
   net_send(world, process->uid, a->to, msg);
   msg = net_new(M_LOAD, a->client);
   msg->load = dmi_remote_pool_load(process->pool, a->client);
+  msg->load.rate = rng_once_in(&world->rng, 8) ? 1 : 1000;
   net_send(world, process->uid, a->to, msg);
 }
 

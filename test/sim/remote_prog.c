@@ -90,6 +90,7 @@ static void send(struct world *world, const struct program *program,
   msg->reader = a->reader;
   msg->seq = a->seq;
   msg->num = a->num;
+  msg->rate = a->rate;
   msg->lost = a->lost;
   net_send(world, program->id.process, a->to, msg);
 }
@@ -160,7 +161,7 @@ void prog_check_steal(struct world *world, const struct program *program) {
   const struct dmi_remote_host *dry = book->open ? book->heap[0] : NULL, *host;
   if (!dry || dry->robs || dry->unfit || dmi_remote_host_load(dry) >= dry->about.cores) return;
   DL_FOREACH(book->hosts, host) {
-    if (host->open && host->ready && !host->thief && host != dry)
+    if (host->open && host->ready > host->refused && !host->thief && host != dry)
       sim_wrong(world, "%u has %u calls too much, %u has none, and nobody steals", host->about.uid,
                 host->ready, dry->about.uid);
   }

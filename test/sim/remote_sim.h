@@ -37,6 +37,8 @@ struct msg {
   enum kind kind;
   dmi_remote_client_t client;
   uint64_t number, seq;
+  uint64_t took; /* DONE */
+  uint64_t rate; /* STEAL */
   uint32_t gen, num;
   bool lost;
   dmi_uid_t reader;

@@ -60,6 +60,7 @@ static void issue(struct world *world, struct program *program) {
   uint64_t inputs[4], sizes[3], outputs[3];
   struct dmi_remote_issue issue = {
       .function = rng_next(&world->rng) | 1, .inputs = inputs, .sizes = sizes};
+  issue.kind = (uint32_t)(issue.function >> 8) % 5;
   if (world->fails && rng_once_in(&world->rng, 100)) issue.function--;
   issue.args = &issue.function;
   issue.arg_size = sizeof(issue.function);

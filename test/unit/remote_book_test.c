@@ -103,7 +103,7 @@ static uint64_t call_on(struct dmi_remote_book *book, dmi_uid_t on, uint64_t a, 
 
 static void done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t output, int64_t addr) {
   struct dmi_remote_result at = {DMI_REMOTE_DONE, addr, 10, NULL};
-  assert_true(dmi_remote_book_done(book, from, output - 1, &at, 1));
+  assert_true(dmi_remote_book_done(book, from, output - 1, &at, 1, 1000));
   drain(book);
 }
 
@@ -220,13 +220,13 @@ static void test_wrong(void **state) {
   assert_int_equal(dmi_remote_book_call(book, &issue, &out), DMI_EINVAL);
   a = call_on(book, P, 0, 0);
   expect(book, "call1.1:5");
-  assert_false(dmi_remote_book_done(book, Q, 1, &at, 1));
-  assert_false(dmi_remote_book_done(book, P, 1, &at, 0));
+  assert_false(dmi_remote_book_done(book, Q, 1, &at, 1, 1000));
+  assert_false(dmi_remote_book_done(book, P, 1, &at, 0, 1000));
   at = (struct dmi_remote_result){DMI_REMOTE_DONE, 1, 11, NULL}; /* larger than it was to be */
-  assert_false(dmi_remote_book_done(book, P, 1, &at, 1));
+  assert_false(dmi_remote_book_done(book, P, 1, &at, 1, 1000));
   at = (struct dmi_remote_result){DMI_REMOTE_PENDING, 0, 10, NULL};
-  assert_false(dmi_remote_book_done(book, P, 1, &at, 1));
-  assert_false(dmi_remote_book_done(book, P, a, &at, 1));
+  assert_false(dmi_remote_book_done(book, P, 1, &at, 1, 1000));
+  assert_false(dmi_remote_book_done(book, P, a, &at, 1, 1000));
   assert_false(dmi_remote_book_returned(book, P, 9, 0, 0));
   assert_false(dmi_remote_book_stolen(book, P));
   /* Too big for every server: failed at once. */
@@ -318,7 +318,7 @@ static void test_steal(void **state) {
   expect(book, "");
   done(book, Q, a[3], 100);
   expect(book, "");
-  dmi_remote_book_load(book, Q, &(struct dmi_remote_load){.took = 1000});
+  dmi_remote_book_load(book, Q, &(struct dmi_remote_load){0});
   expect(book, "steal1:5"); /* it is dry */
   dmi_remote_book_left(book, Q);
   assert_true(dmi_remote_book_returned(book, P, a[2] - 1, 0, 0));
@@ -335,7 +335,7 @@ static void test_steal(void **state) {
 static void test_unfit(void **state) {
   struct dmi_remote_book *book = new_book(false);
   const struct dmi_remote_server small = {.uid = Q, .cores = 1, .limit = 5};
-  const struct dmi_remote_load load = {.ready = 2, .took = 1000};
+  const struct dmi_remote_load load = {.ready = 2};
   uint64_t a[3];
   (void)state;
   serves(book, P);
@@ -404,22 +404,22 @@ static void test_spare(void **state) {
   serves(book, Q);
   assert_int_equal(dmi_remote_book_call(book, &issue, out), DMI_OK);
   drain(book);
-  assert_true(dmi_remote_book_done(book, P, 1, at, 2));
+  assert_true(dmi_remote_book_done(book, P, 1, at, 2, 1000));
   dmi_remote_book_leaves(book, P);
   dmi_remote_book_unreadable(book, out[0], 100);
   expect(book, "call1.1:5 lost2:5 call1.2:6 spare3");
   at[0].addr = 300;
   at[1].state = DMI_REMOTE_PENDING; /* not made */
-  assert_true(dmi_remote_book_done(book, Q, 1, at, 2));
+  assert_true(dmi_remote_book_done(book, Q, 1, at, 2, 1000));
   dmi_remote_book_unreadable(book, out[0], 300);
   expect(book, "lost2:6 call1.3:6 spare3");
   /* That one is found lost, too, before the call is done: so it is done once more. */
   dmi_remote_book_unreadable(book, out[1], 200);
   drain(book);
-  assert_true(dmi_remote_book_done(book, Q, 1, at, 2));
+  assert_true(dmi_remote_book_done(book, Q, 1, at, 2, 1000));
   expect(book, "lost3:5 call1.4:6 spare2");
   at[1] = (struct dmi_remote_result){DMI_REMOTE_DONE, 400, 10, NULL};
-  assert_true(dmi_remote_book_done(book, Q, 1, at, 2));
+  assert_true(dmi_remote_book_done(book, Q, 1, at, 2, 1000));
   expect(book, "");
   /* Where its server has gone it is made anew in any case. */
   serves(book, P);
@@ -427,7 +427,7 @@ static void test_spare(void **state) {
   drain(book);
   dmi_remote_book_unreadable(book, out[0], 300);
   expect(book, "gone2:6@300 call1.5:5");
-  assert_true(dmi_remote_book_done(book, P, 1, at, 2));
+  assert_true(dmi_remote_book_done(book, P, 1, at, 2, 1000));
   expect(book, "gone3:6@400");
   drop(book, out[0]);
   drop(book, out[1]);

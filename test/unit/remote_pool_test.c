@@ -388,9 +388,9 @@ static void test_steal(void **state) {
     assert_true(call(pool, n, 0, 0, 0, 0, 0));
   expect(pool, "run1");
   assert_int_equal(dmi_remote_pool_load(pool, client).ready, 3);
-  assert_true(dmi_remote_pool_steal(pool, client, 2));
+  assert_true(dmi_remote_pool_steal(pool, client, 2, 1000));
   expect(pool, "return4/2 return3/2 stolen");
-  assert_true(dmi_remote_pool_steal(pool, client, 5));
+  assert_true(dmi_remote_pool_steal(pool, client, 5, 1000));
   expect(pool, "return2/2 stolen");
   dmi_remote_pool_done(pool, run[1], NULL, 1);
   expect(pool, "done1");
@@ -472,7 +472,7 @@ static void test_old(void **state) {
   assert_true(call(pool, 2, 0, 8, 100, 0, 0));
   assert_true(call(pool, 3, 0, 9, 100, 0, 0));
   expect(pool, "fetch8@100 fetch9@100");
-  assert_true(dmi_remote_pool_steal(pool, client, 1));
+  assert_true(dmi_remote_pool_steal(pool, client, 1, 1000));
   expect(pool, "return3/2 stolen");
   struct dmi_remote_fetch *old = fetch[9];
   assert_true(call(pool, 4, 0, 9, 300, 0, 0));

@@ -1,0 +1,68 @@
+/*
+ * book_time.c - how long calls take, by function, and so how much servers have to do; how fast
+ * bytes reach them (docs/remote.md, "Placing").
+ *
+ * What a placed call counts is fixed until the time of its function is known to be another one: at
+ * least twice as long, or half.  Then all placed calls are looked at, which is seldom.
+ */
+#include "base/xalloc.h"
+#include "remote/book_int.h"
+
+#define FIRST 100000 /* ns: of a call, before one is done */
+#define BESIDE 1000  /* ns: of each call, beside its function */
+#define CALLS 8      /* the last so many count most in a mean */
+#define BY_CALL 125  /* bytes per microsecond, before any were seen to move: 1 Gbit/s */
+
+static struct dmi_remote_kind *kind_of(struct dmi_remote_book *book, uint32_t kind) {
+  while (kind >= book->kind_num) {
+    DMI_XALLOC_GROW(book->kinds, book->kind_num, book->kind_room);
+    book->kinds[book->kind_num++] = (struct dmi_remote_kind){0, 0};
+  }
+  return &book->kinds[kind];
+}
+
+uint64_t dmi_remote_book_time(struct dmi_remote_book *book, uint32_t kind) {
+  const struct dmi_remote_kind *at = kind_of(book, kind);
+  if (at->counts) return at->counts;
+  return (book->took ? book->took : FIRST) + BESIDE;
+}
+
+static uint64_t mean(uint64_t before, uint64_t now) {
+  return before ? (before * (CALLS - 1) + now) / CALLS : now;
+}
+
+/* The placed calls of this kind count anew. */
+static void count(struct dmi_remote_book *book, uint32_t kind, uint64_t counts) {
+  struct dmi_remote_host *host;
+  struct dmi_remote_entry *entry;
+  DL_FOREACH(book->hosts, host) {
+    DL_FOREACH(host->calls, entry) {
+      if (entry->kind != kind) continue;
+      host->work += counts - entry->counts;
+      entry->counts = counts;
+    }
+    dmi_remote_host_moved(book, host);
+  }
+}
+
+void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns) {
+  struct dmi_remote_kind *at = kind_of(book, kind);
+  uint64_t counts;
+  at->took = mean(at->took, ns);
+  book->took = mean(book->took, ns);
+  counts = at->took + BESIDE;
+  if (at->counts && counts < 2 * at->counts && at->counts < 2 * counts) return;
+  at->counts = counts;
+  count(book, kind, counts);
+}
+
+uint64_t dmi_remote_host_work(const struct dmi_remote_book *book,
+                              const struct dmi_remote_host *host) {
+  return host->work + host->foreign * ((book->took ? book->took : FIRST) + BESIDE);
+}
+
+uint64_t dmi_remote_host_rate(const struct dmi_remote_book *book,
+                              const struct dmi_remote_host *host) {
+  if (host->rate) return host->rate;
+  return book->rate ? book->rate : book->config.rate ? book->config.rate : BY_CALL;
+}
