@@ -356,11 +356,11 @@ remote_pure = \
 	lib/remote/book.c \
 	lib/remote/book.h \
 	lib/remote/book_again.c \
-	lib/remote/book_time.c \
 	lib/remote/book_call.c \
 	lib/remote/book_int.h \
 	lib/remote/book_place.c \
 	lib/remote/book_server.c \
+	lib/remote/book_time.c \
 	lib/remote/book_value.c \
 	lib/remote/place.c \
 	lib/remote/place.h \
@@ -385,6 +385,7 @@ remote_runtime_sources = \
 	lib/remote/call.h \
 	lib/remote/carry.c \
 	lib/remote/client.c \
+	lib/remote/crash.c \
 	lib/remote/data.c \
 	lib/remote/fetch.c \
 	lib/remote/function.c \

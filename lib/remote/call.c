@@ -304,14 +304,14 @@ static void carry_outputs(DMI_remote_t *call) {
   call->run->carry = call->carry;
 }
 
-static struct dmi_remote_why *why(const DMI_remote_t *call, const char *name) {
+static struct dmi_remote_why *why(const DMI_remote_t *call) {
   const char *sentence = call->sentence;
   char own[160];
   if (!call->failed) {
     snprintf(own, sizeof(own), "its inputs or outputs: %s", dmi_error_text(call->error));
     sentence = own;
   }
-  return dmi_remote_why_new(call->error, name, call->remote->host, sentence);
+  return dmi_remote_why_new(call->error, call->name, call->remote->host, sentence);
 }
 
 /* In a function of its own: nothing that longjmp may change is used behind setjmp. */
@@ -323,7 +323,6 @@ struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_resu
   const struct dmi_remote_call *of = call->run->call;
   const struct dmi_slice args = {NULL, of->args, of->arg_size};
   struct dmi_remote_why *result = NULL;
-  char shown[DMI_REMOTE_NAME_TEXT];
   struct dmi_unpack body;
   DMI_remote_function_t function;
   size_t len = 0;
@@ -341,7 +340,7 @@ struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_resu
     dmi_remote_close_left(call->remote, call);
     if (call->error == DMI_OK && write_outputs(call, made)) carry_outputs(call);
   }
-  if (call->error != DMI_OK) result = why(call, dmi_remote_name_text(of, shown));
+  if (call->error != DMI_OK) result = why(call);
   free_bytes(call, false);
   return result;
 }

@@ -22,9 +22,10 @@ struct dmi_remote_arg {
 struct DMI_remote_t {
   struct dmi_remote *remote;
   struct dmi_remote_run *run;
-  struct dmi_remote_store *store; /* for what it makes */
-  uint32_t worker;                /* its place among the calls that run, for events */
-  uint32_t num;                   /* arguments */
+  struct dmi_remote_store *store;  /* for what it makes */
+  char name[DMI_REMOTE_NAME_TEXT]; /* of the function */
+  uint32_t worker;                 /* its place among the calls that run, for events */
+  uint32_t num;                    /* arguments */
   struct dmi_remote_arg *args;
   void *values;       /* bytes of arguments by value */
   const void **carry; /* of outputs: see struct dmi_remote_run */
@@ -43,5 +44,12 @@ struct DMI_remote_t {
  * dmi_remote_run_end, when it is known who gets the outputs. */
 struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_result *made);
 void dmi_remote_run_end(DMI_remote_t *call);
+
+/* ---- crash.c ---- */
+/* From now on a function that ends this process is named. */
+void dmi_remote_crash_begin(void);
+/* A stack for that, of the calling thread, which frees it at its end.  NULL: it has one. */
+void *dmi_remote_crash_stack(void);
+void dmi_remote_crash_stack_free(void *stack);
 
 #endif

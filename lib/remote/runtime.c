@@ -55,6 +55,7 @@ void dmi_remote_make_pool(struct dmi_remote *remote) {
 bool dmi_remote_begin_locked(struct dmi_remote *remote) {
   dmi_remote_make_pool(remote);
   if (remote->threads) return true;
+  dmi_remote_crash_begin();
   if (pthread_create(&remote->sender, NULL, dmi_remote_sender, remote) != 0) return false;
   if (pthread_create(&remote->fetcher, NULL, dmi_remote_fetcher, remote) != 0)
     dmi_xalloc_fail(0); /* one of two is of no use, and cannot be taken back here */

@@ -67,19 +67,18 @@ static struct dmi_remote_why *closed(void) {
 
 static void emit_fired(const DMI_remote_t *call) {
   const struct dmi_remote_call *of = call->run->call;
-  char client[DMI_REMOTE_CLIENT_TEXT], name[DMI_REMOTE_NAME_TEXT];
+  char client[DMI_REMOTE_CLIENT_TEXT];
   dmi_emit(&call->remote->process->stream, call_fired,
            .client = dmi_remote_client_text(of->client, client), .call = of->number,
-           .worker = call->worker, .function = dmi_remote_name_text(of, name));
+           .worker = call->worker, .function = call->name);
 }
 
 static void emit_done(const DMI_remote_t *call, uint64_t took, bool failed) {
   const struct dmi_remote_call *of = call->run->call;
-  char client[DMI_REMOTE_CLIENT_TEXT], name[DMI_REMOTE_NAME_TEXT];
+  char client[DMI_REMOTE_CLIENT_TEXT];
   dmi_emit(&call->remote->process->stream, call_done,
            .client = dmi_remote_client_text(of->client, client), .call = of->number,
-           .worker = call->worker, .function = dmi_remote_name_text(of, name), .us = took / 1000,
-           .failed = failed);
+           .worker = call->worker, .function = call->name, .us = took / 1000, .failed = failed);
 }
 
 /* Tells the client of arenas that were mapped for it: it unmaps them if this process leaves. */
@@ -108,6 +107,7 @@ static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *q
   call.error = DMI_OK;
   call.remote = remote;
   call.run = run;
+  (void)dmi_remote_name_text(run->call, call.name);
   call.worker = take_place(remote);
   call.store = dmi_remote_store_take(remote, client);
   if (queued->held) dmi_remote_store_give(remote, client);
@@ -190,6 +190,7 @@ static void look(struct dmi_remote *remote, uint64_t took) {
 static void *body(void *arg) {
   struct dmi_remote_worker *worker = arg;
   struct dmi_remote *remote = worker->remote;
+  void *stack = dmi_remote_crash_stack();
   char name[16];
   snprintf(name, sizeof(name), "dmi-call %u", worker->number % 1000000);
   dmi_remote_thread_begin(remote, name);
@@ -210,6 +211,7 @@ static void *body(void *arg) {
     remote->idle--;
   }
   dmi_remote_unlock(remote);
+  dmi_remote_crash_stack_free(stack);
   return NULL;
 }
 
