@@ -5,7 +5,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/lock.h"
 #include "dmi_api.h"
 
 enum dmi_on_error dmi_on_error;
@@ -44,11 +47,62 @@ static const char *const whys[] = {
     [DMI_WHY_JOINED] = "another thread waits for that thread's end",
     [DMI_WHY_ENDED] = "that thread has ended"};
 
-int32_t dmi_fail(int32_t error) {
-  uint32_t why = (uint32_t)error >> 16;
-  if (why > 0 && why < sizeof(whys) / sizeof(whys[0])) {
-    (void)dmi_because(DMI_WITHOUT_WHY(error), whys[why]);
+/* Phrases of dmi_because_kept, numbered behind enum dmi_why.  They stay. */
+#define KEPT 256                   /* the number of the first one */
+#define LAST 0x7fff                /* a number has 15 bits */
+static _Atomic uint32_t kept_lock; /* guards what follows */
+static char **kept;
+static uint32_t kept_num, kept_capacity;
+
+/* Where it is among them; kept_num: it is none. */
+static uint32_t find_kept(const char *phrase) {
+  uint32_t at = 0;
+  while (at < kept_num && strcmp(kept[at], phrase) != 0)
+    at++;
+  return at;
+}
+
+static void add_kept(const char *phrase) {
+  char *copy = strdup(phrase);
+  if (copy && kept_num == kept_capacity) {
+    uint32_t capacity = 2 * kept_capacity + 16;
+    char **more = realloc(kept, capacity * sizeof(*more));
+    if (more) {
+      kept = more;
+      kept_capacity = capacity;
+    }
   }
+  if (copy && kept_num < kept_capacity)
+    kept[kept_num++] = copy;
+  else
+    free(copy);
+}
+
+int32_t dmi_because_kept(int32_t error, const char *phrase) {
+  uint32_t at;
+  if (dmi_on_error == DMI_ON_ERROR_RETURN) return error;
+  dmi_lock(&kept_lock, DMI_RANK_LEAF);
+  at = find_kept(phrase);
+  if (at == kept_num && at <= LAST - KEPT) add_kept(phrase);
+  if (at < kept_num) error = DMI_WHY(error, at + KEPT);
+  dmi_unlock(&kept_lock, DMI_RANK_LEAF);
+  return error;
+}
+
+/* The phrase of this number; NULL: there is none. */
+static const char *phrase_of(uint32_t why) {
+  const char *phrase = NULL;
+  if (why > 0 && why < sizeof(whys) / sizeof(whys[0])) phrase = whys[why];
+  if (why < KEPT) return phrase;
+  dmi_lock(&kept_lock, DMI_RANK_LEAF);
+  if (why - KEPT < kept_num) phrase = kept[why - KEPT];
+  dmi_unlock(&kept_lock, DMI_RANK_LEAF);
+  return phrase;
+}
+
+int32_t dmi_fail(int32_t error) {
+  const char *phrase = phrase_of((uint32_t)error >> 16);
+  if (phrase) (void)dmi_because(DMI_WITHOUT_WHY(error), phrase);
   last = DMI_WITHOUT_WHY(error);
   return DMI_FALSE;
 }

@@ -150,6 +150,8 @@ static int32_t bad_range(struct dmi_remote_user *user, uint64_t number, int64_t 
   return DMI_OK;
 }
 
+#define FAILURE "%s: %.60s" /* a function, and why it has failed */
+
 /* Waits for the value, and reads it, until that is not in vain.  With the lock, which is released
  * meanwhile; the value has a name more. */
 static int32_t read_held(struct dmi_remote *remote, struct dmi_remote_user *user, uint64_t number,
@@ -160,8 +162,7 @@ static int32_t read_held(struct dmi_remote *remote, struct dmi_remote_user *user
     if (error != DMI_OK) return error;
     user->told = user->told || result.state == DMI_REMOTE_FAILED;
     if (result.state == DMI_REMOTE_FAILED)
-      return dmi_because_so(result.why->error, "%s: %.60s", result.why->function,
-                            result.why->sentence);
+      return dmi_because_so(result.why->error, FAILURE, result.why->function, result.why->sentence);
     if (!size) return DMI_OK;
     dmi_remote_unlock(remote);
     if (!dmi_access_read(&remote->process->access, result.addr + offset, size, buf, DMI_GET_READ,
@@ -253,8 +254,10 @@ void dmi_remote_read_on(struct dmi_remote_reading *reading) {
     return;
   }
   if (error == DMI_OK && result.state == DMI_REMOTE_FAILED) {
+    char phrase[DMI_REMOTE_NAME_TEXT + 64];
     reading->user->told = true;
-    error = result.why->error;
+    snprintf(phrase, sizeof(phrase), FAILURE, result.why->function, result.why->sentence);
+    error = dmi_because_kept(result.why->error, phrase);
   }
   if (error != DMI_OK || !reading->size) {
     complete(reading, error);
