@@ -361,6 +361,8 @@ enum dmi_wire_from {
   X(DMI_RMT_CLOSE,     128, "CLOSE",     dmi_remote_on_close,  DMI_CLASS_REMOTE, \
     DMI_ANYONE, DMI_ANYONE, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
   X(DMI_RMT_ARENA,     129, "ARENA",     dmi_remote_on_arena,  DMI_CLASS_REMOTE, \
+    DMI_ANYONE, DMI_ANYONE, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0) \
+  X(DMI_RMT_FIRED,     139, "FIRED",     dmi_remote_on_fired,  DMI_CLASS_REMOTE, \
     DMI_ANYONE, DMI_ANYONE, SAYS(remote), 0, 0, 0, DMI_WIRE_CONTROL, DMI_WIRE_MEMBER, 0)
 
 /* Between ranks of a team. */

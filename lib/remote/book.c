@@ -143,5 +143,6 @@ struct dmi_remote_book_counts dmi_remote_book_counts(const struct dmi_remote_boo
                                          .bytes = book->bytes,
                                          .lineage = book->lineage,
                                          .again = book->again,
-                                         .servers = book->hosts_num};
+                                         .servers = book->hosts_num,
+                                         .given_up = book->given_up};
 }

@@ -71,6 +71,7 @@ uint64_t dmi_remote_book_put(struct dmi_remote_book *book, int64_t addr, uint64_
 struct dmi_remote_issue {
   uint64_t function;
   uint32_t kind;    /* calls of one kind take about as long; small numbers */
+  const char *name; /* of the function, for failures; it stays valid.  NULL: none */
   const void *args; /* copied */
   uint64_t arg_size;
   const uint64_t *inputs; /* numbers */
@@ -109,6 +110,8 @@ bool dmi_remote_book_full(struct dmi_remote_book *book);
 /* DONE: results[i] of output i; all DONE.  It took so many ns; 0: not known. */
 bool dmi_remote_book_done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call,
                           const struct dmi_remote_result *results, uint32_t num, uint64_t took);
+/* FIRED: the call, which was sent with DMI_REMOTE_SUSPECT, runs there. */
+bool dmi_remote_book_fired(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call);
 /* DONE, failed.  A reference to `why` is taken. */
 bool dmi_remote_book_failed(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call,
                             struct dmi_remote_why *why);
@@ -130,11 +133,17 @@ void dmi_remote_book_leaves(struct dmi_remote_book *book, dmi_uid_t server);
 /* It has left; all messages from it were given before.  Calls that it had and that did not come
  * back have not been fired: they are placed anew. */
 void dmi_remote_book_left(struct dmi_remote_book *book, dmi_uid_t server);
-/* It is lost; no more messages from it will be given.  Its calls are placed anew.  Values that
- * were there are found lost, or not, by who reads them. */
+/* It is lost; no more messages from it will be given.  Its calls are placed anew, but one that has
+ * run, for all that is known, in DMI_REMOTE_LOSSES servers that were lost fails.  Values that were
+ * there are found lost, or not, by who reads them. */
 void dmi_remote_book_lost(struct dmi_remote_book *book, dmi_uid_t server);
 
 /* ---- Questions ---- */
+
+/* So many servers may be lost with one call; and so many until it is not run any more in the
+ * client's own process. */
+#define DMI_REMOTE_LOSSES 4
+#define DMI_REMOTE_LOSSES_AWAY 2
 
 struct dmi_remote_book_counts {
   uint64_t values;  /* records, with those kept for lineage only */
@@ -144,6 +153,7 @@ struct dmi_remote_book_counts {
   uint64_t lineage; /* bytes of calls that are kept for lineage only */
   uint64_t again;   /* calls done again since the beginning, after a loss */
   uint64_t servers;
+  uint64_t given_up; /* calls that have cost too many of them */
 };
 struct dmi_remote_book_counts dmi_remote_book_counts(const struct dmi_remote_book *book);
 
@@ -169,6 +179,7 @@ enum dmi_remote_book_break {
   DMI_REMOTE_BOOK_BREAK_GEN,     /* it has another generation */
   DMI_REMOTE_BOOK_BREAK_CLOSED,  /* a server that leaves gets no calls */
   DMI_REMOTE_BOOK_BREAK_STEAL,   /* a server that is dry gets calls of others */
+  DMI_REMOTE_BOOK_BREAK_FATAL,   /* a call that has cost many servers fails */
   DMI_REMOTE_BOOK_BREAK_POISON,  /* failed inputs fail a call that is issued, or placed anew */
   DMI_REMOTE_BOOK_BREAK_LAST
 };

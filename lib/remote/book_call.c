@@ -38,6 +38,7 @@ static struct dmi_remote_entry *new_entry(const struct dmi_remote_issue *issue) 
   entry->call.gen = 1;
   entry->on = issue->on;
   entry->kind = issue->kind;
+  entry->name = issue->name;
   return entry;
 }
 
@@ -255,10 +256,20 @@ bool dmi_remote_book_done(struct dmi_remote_book *book, dmi_uid_t from, uint64_t
   if (took) dmi_remote_book_took(book, entry->kind, took);
   for (uint32_t i = 0; i < num; i++)
     take(book, entry, i, from, &results[i]);
+  entry->losses = 0; /* it is not that which has cost them */
   dmi_remote_entry_over(book, entry, true);
   /* Outputs that have been found lost since the call was sent, and so were not made. */
   for (uint32_t i = 0; i < num; i++)
     if (is_due(entry->outputs[i])) dmi_remote_item_again(book, entry->outputs[i]);
+  dmi_remote_book_end(book);
+  return true;
+}
+
+bool dmi_remote_book_fired(struct dmi_remote_book *book, dmi_uid_t from, uint64_t call) {
+  struct dmi_remote_entry *entry = entry_at(book, from, call);
+  if (!entry) return false;
+  dmi_remote_book_begin(book);
+  entry->fired = true;
   dmi_remote_book_end(book);
   return true;
 }

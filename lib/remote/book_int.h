@@ -63,6 +63,9 @@ struct dmi_remote_entry {
   struct dmi_remote_host *server;   /* PLACED */
   dmi_uid_t on;                     /* the server it was issued for; 0: any */
   dmi_uid_t thief;                  /* the server it was stolen for; 0: none */
+  const char *name;                 /* of its function; or NULL */
+  uint32_t losses;                  /* servers that were lost, and may have run it then */
+  bool fired;                       /* PLACED, and losses: it runs there */
   uint64_t bytes;                   /* of the block */
   uint64_t memory;                  /* bytes: see struct dmi_remote_demand */
   uint32_t kind;                    /* calls of one kind take about as long */
@@ -121,7 +124,7 @@ struct dmi_remote_book {
   uint64_t placed; /* calls, since the beginning */
   struct dmi_remote_entry *unplaced, *kept, *failing;
   struct dmi_remote_item *settling; /* may be needed by nobody any more */
-  uint64_t undone, bytes, lineage, kept_num, again;
+  uint64_t undone, bytes, lineage, kept_num, again, given_up;
   struct dmi_remote_kind *kinds;
   uint32_t kind_num, kind_room;
   uint64_t took;                  /* ns: mean of all calls; 0: not known */
@@ -193,6 +196,8 @@ void dmi_remote_book_place(struct dmi_remote_book *book);
 bool dmi_remote_entry_needless(struct dmi_remote_book *book, struct dmi_remote_entry *entry);
 /* The call is at no server any more. */
 void dmi_remote_entry_unplace(struct dmi_remote_book *book, struct dmi_remote_entry *entry);
+/* Its server is lost. */
+void dmi_remote_entry_lost(struct dmi_remote_book *book, struct dmi_remote_entry *entry);
 
 /* ---- book_server.c ---- */
 struct dmi_remote_host *dmi_remote_host_of(const struct dmi_remote_book *book, dmi_uid_t uid);

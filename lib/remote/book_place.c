@@ -1,5 +1,5 @@
 /*
- * book_place.c - sends calls to servers (docs/remote.md, "Placing", rules 2 and 3).
+ * book_place.c - sends calls to servers (docs/remote.md, "Placing", rules 2, 3 and 17).
  *
  * Asked are the servers where inputs are or will be, and the one with the least to do, which the
  * heap knows: so a call does not look at all servers.
@@ -107,21 +107,44 @@ static struct dmi_remote_host *for_thief(struct dmi_remote_book *book,
   return host;
 }
 
+/* Servers were lost that may have run it: it could cost the client, too. */
+static bool is_risk(const struct dmi_remote_book *book, const struct dmi_remote_entry *entry,
+                    const struct dmi_remote_host *host) {
+  return entry->losses && host->about.uid == book->config.client.process;
+}
+
+/* Of all servers; of the client's own process only if there is no other one, and it is not likely
+ * that this call has cost them. */
+static struct dmi_remote_host *choose_of_all(struct dmi_remote_book *book,
+                                             const struct dmi_remote_entry *entry) {
+  struct dmi_remote_host *own = NULL, *host;
+  book->mark++;
+  book->candidate_num = 0;
+  for (size_t i = 0; i < book->open; i++) {
+    if (is_risk(book, entry, book->heap[i]))
+      own = book->heap[i];
+    else
+      add_candidate(book, book->heap[i]);
+  }
+  host = choose(book, entry);
+  if (host || !own || entry->losses >= DMI_REMOTE_LOSSES_AWAY) return host;
+  add_candidate(book, own);
+  return choose(book, entry);
+}
+
 /* NULL: no server can hold it. */
 static struct dmi_remote_host *where(struct dmi_remote_book *book,
                                      const struct dmi_remote_entry *entry) {
   struct dmi_remote_host *host = asked_for(book, entry, entry->on);
   if (!host && entry->thief) host = for_thief(book, entry);
-  if (host) return host;
+  if (host && !is_risk(book, entry, host)) return host;
   book->mark++;
   book->candidate_num = 0;
   ask_inputs(book, entry);
   add_candidate(book, book->heap[0]);
   host = choose(book, entry);
-  if (host) return host;
-  for (size_t i = 0; i < book->open; i++)
-    add_candidate(book, book->heap[i]);
-  return choose(book, entry);
+  if (host && !is_risk(book, entry, host)) return host;
+  return choose_of_all(book, entry);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
@@ -157,8 +180,10 @@ static void send(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
   struct dmi_remote_host *host = entry->server;
   bool known = true;
   entry->call.seq = ++host->sent;
-  entry->call.flags &= ~DMI_REMOTE_PINNED;
+  entry->call.flags &= ~(DMI_REMOTE_PINNED | DMI_REMOTE_SUSPECT | DMI_REMOTE_ALONE);
   if (entry->on == host->about.uid) entry->call.flags |= DMI_REMOTE_PINNED;
+  if (entry->losses) entry->call.flags |= DMI_REMOTE_SUSPECT;
+  if (entry->losses > 1) entry->call.flags |= DMI_REMOTE_ALONE;
   for (uint32_t i = 0; i < entry->call.input_num; i++) {
     struct dmi_remote_need *need = &entry->needs[i];
     entry->call.inputs[i].gen = need->value->gen;
@@ -210,18 +235,46 @@ bool dmi_remote_entry_needless(struct dmi_remote_book *book, struct dmi_remote_e
   return true;
 }
 
+/* It has cost servers: it is not run again. */
+static void give_up(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  struct dmi_remote_why *why = dmi_remote_why_fatal(entry->name, entry->losses, entry->call.number);
+  book->given_up++;
+  dmi_remote_entry_fail(book, entry, why);
+  dmi_remote_why_release(why);
+}
+
+void dmi_remote_entry_lost(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  /* At first nobody knows whether it ran, afterwards its server has told. */
+  if (entry->losses && !entry->fired) return;
+  entry->losses++;
+  if (entry->losses >= DMI_REMOTE_LOSSES && !DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_FATAL))
+    give_up(book, entry);
+}
+
+/* It can be placed nowhere. */
+static void fail(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
+  const struct dmi_remote_host *own = dmi_remote_host_of(book, book->config.client.process);
+  struct dmi_remote_why *why;
+  if (entry->losses >= DMI_REMOTE_LOSSES_AWAY && own && own->open && fits(own, entry)) {
+    give_up(book, entry);
+    return;
+  }
+  why = dmi_remote_why_large(entry->memory);
+  dmi_remote_entry_fail(book, entry, why);
+  dmi_remote_why_release(why);
+}
+
 static void place(struct dmi_remote_book *book, struct dmi_remote_entry *entry) {
   struct dmi_remote_host *host;
   host = where(book, entry);
   if (!host) {
-    struct dmi_remote_why *why = dmi_remote_why_large(entry->memory);
-    dmi_remote_entry_fail(book, entry, why);
-    dmi_remote_why_release(why);
+    fail(book, entry);
     return;
   }
   DL_DELETE(book->unplaced, entry);
   entry->where = DMI_REMOTE_PLACED;
   entry->thief = 0;
+  entry->fired = false;
   entry->server = host;
   DL_APPEND(host->calls, entry);
   host->calls_num++;

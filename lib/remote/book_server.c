@@ -200,7 +200,7 @@ static void tell(struct dmi_remote_book *book, dmi_uid_t gone) {
   }
 }
 
-static void gone(struct dmi_remote_book *book, dmi_uid_t server) {
+static void gone(struct dmi_remote_book *book, dmi_uid_t server, bool lost) {
   struct dmi_remote_host *host = dmi_remote_host_of(book, server);
   dmi_remote_book_begin(book);
   if (host) {
@@ -212,7 +212,10 @@ static void gone(struct dmi_remote_book *book, dmi_uid_t server) {
     while (host->calls) {
       struct dmi_remote_entry *entry = host->calls;
       dmi_remote_entry_unplace(book, entry);
-      if (DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_REPLACE)) DL_DELETE(book->unplaced, entry);
+      if (DMI_BROKEN(book, DMI_REMOTE_BOOK_BREAK_REPLACE))
+        DL_DELETE(book->unplaced, entry);
+      else if (lost)
+        dmi_remote_entry_lost(book, entry);
     }
     dmi_remote_book_end(book);
     tell(book, server);
@@ -222,9 +225,9 @@ static void gone(struct dmi_remote_book *book, dmi_uid_t server) {
 }
 
 void dmi_remote_book_left(struct dmi_remote_book *book, dmi_uid_t server) {
-  gone(book, server);
+  gone(book, server, false);
 }
 
 void dmi_remote_book_lost(struct dmi_remote_book *book, dmi_uid_t server) {
-  gone(book, server);
+  gone(book, server, true);
 }

@@ -66,6 +66,12 @@ static void send_return(struct dmi_remote *remote, const struct dmi_remote_pool_
   dmi_remote_pack_load(body, &load);
 }
 
+static void send_fired(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
+  struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_FIRED);
+  dmi_remote_pack_client(body, act->client);
+  dmi_pack_u64(body, act->call->number);
+}
+
 static void send_stolen(struct dmi_remote *remote, const struct dmi_remote_pool_action *act) {
   const struct dmi_remote_load load = load_of(remote, act->client);
   struct dmi_pack *body = dmi_remote_line(remote, act->to, DMI_RMT_STOLEN);
@@ -121,6 +127,9 @@ static void act(struct dmi_remote *remote, const struct dmi_remote_pool_action *
       break;
     case DMI_REMOTE_SEND_DONE:
       send_done(remote, act);
+      break;
+    case DMI_REMOTE_SEND_FIRED:
+      send_fired(remote, act);
       break;
     case DMI_REMOTE_SEND_RETURN:
       send_return(remote, act);

@@ -170,9 +170,10 @@ static int32_t await_room(struct dmi_remote *remote, struct dmi_remote_user *use
 
 /* With the lock. */
 static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi_id,
-                    uint32_t kind) {
+                    const char *name, uint32_t kind) {
   struct dmi_remote *remote = issue->remote;
   struct dmi_remote_issue call = {.kind = kind,
+                                  .name = name,
                                   .args = issue->body.bytes,
                                   .arg_size = issue->body.len,
                                   .inputs = issue->numbers,
@@ -211,7 +212,7 @@ int32_t dmi_remote_issue(struct dmi_process *process, DMI_client_t *client, int3
   if (error == DMI_OK) {
     pack_args(&issue, name);
     dmi_remote_lock(issue.remote);
-    error = give(&issue, client, dmi_id, kind);
+    error = give(&issue, client, dmi_id, name, kind);
     dmi_remote_unlock_later(issue.remote);
     dmi_pack_free(&issue.body);
     free(issue.numbers);

@@ -266,6 +266,13 @@ bool dmi_remote_on_done(struct dmi_remote *remote, dmi_uid_t from, struct dmi_un
   return good;
 }
 
+bool dmi_remote_on_fired(struct dmi_remote *remote, dmi_uid_t from, struct dmi_unpack *body) {
+  struct dmi_remote_user *user = dmi_remote_user_of(remote, unpack_client(body));
+  uint64_t number = dmi_unpack_u64(body);
+  if (body->bad) return false;
+  return !user || dmi_remote_book_fired(user->book, from, number);
+}
+
 bool dmi_remote_on_return(struct dmi_remote *remote, dmi_uid_t from, struct dmi_unpack *body) {
   struct dmi_remote_user *user = dmi_remote_user_of(remote, unpack_client(body));
   uint64_t number = dmi_unpack_u64(body);

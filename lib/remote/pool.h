@@ -52,6 +52,7 @@ enum dmi_remote_pool_do {
   DMI_REMOTE_SEND_HAVE = 1, /* to process `to`: number, gen, seq, result */
   DMI_REMOTE_SEND_DONE,     /* to the client: `call`, whose outputs have their results: all DONE, or
                                all FAILED for the reason `why` */
+  DMI_REMOTE_SEND_FIRED,    /* to the client: `call` will run; to be sent before it does */
   DMI_REMOTE_SEND_RETURN,   /* to the client: `call` has not been fired; reason.  LOST: input
                                `number` cannot be fetched from result.addr */
   DMI_REMOTE_SEND_STOLEN,   /* to the client: that was all for a STEAL (behind its RETURNs) */
@@ -85,7 +86,7 @@ struct dmi_remote_pool_action {
   enum dmi_remote_return reason;      /* SEND_RETURN */
   struct dmi_remote_result result;    /* SEND_HAVE, SEND_RETURN, FREE; its `why` is the pool's */
   const struct dmi_remote_why *why;   /* SEND_DONE; NULL: done */
-  const struct dmi_remote_call *call; /* SEND_DONE, SEND_RETURN, COMPLETE */
+  const struct dmi_remote_call *call; /* SEND_DONE, SEND_FIRED, SEND_RETURN, COMPLETE */
   struct dmi_remote_fetch *fetch;     /* FETCH, RELEASE */
   struct dmi_remote_run *run;         /* RUN */
 };

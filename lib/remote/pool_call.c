@@ -181,15 +181,18 @@ static bool is_urgent(const struct dmi_remote_task *task) {
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   task->stage = DMI_REMOTE_READY;
   task->place = ++pool->readied;
-  task->urgent = is_urgent(task);
-  if (task->urgent)
+  task->alone = task->call.flags & DMI_REMOTE_ALONE;
+  task->urgent = !task->alone && is_urgent(task);
+  if (task->alone)
+    DL_APPEND(pool->alone, task);
+  else if (task->urgent)
     DL_APPEND(pool->urgent, task);
   else
     DL_APPEND(pool->ready, task);
 }
 
 static void urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
-  if (task->stage != DMI_REMOTE_READY || task->urgent) return;
+  if (task->stage != DMI_REMOTE_READY || task->urgent || task->alone) return;
   DL_DELETE(pool->ready, task);
   DL_APPEND(pool->urgent, task);
   task->urgent = true;
@@ -205,8 +208,14 @@ void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *
 
 void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   if (task->stage == DMI_REMOTE_COMPLETED) DL_DELETE(pool->complete, task);
-  if (task->stage == DMI_REMOTE_READY && task->urgent) DL_DELETE(pool->urgent, task);
-  if (task->stage == DMI_REMOTE_READY && !task->urgent) DL_DELETE(pool->ready, task);
+  if (task->stage == DMI_REMOTE_READY) {
+    if (task->alone)
+      DL_DELETE(pool->alone, task);
+    else if (task->urgent)
+      DL_DELETE(pool->urgent, task);
+    else
+      DL_DELETE(pool->ready, task);
+  }
   if (task->stage == DMI_REMOTE_FAILING) DL_DELETE(pool->failing, task);
   if (task->stage == DMI_REMOTE_READY || task->stage == DMI_REMOTE_FETCHING) pool->admitted--;
   remove_spare(task);
@@ -217,6 +226,8 @@ void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *t
 /* The next one to be fired; NULL: none is ready. */
 static struct dmi_remote_task *next(struct dmi_remote_pool *pool) {
   struct dmi_remote_task *ready = pool->ready, *urgent = pool->urgent;
+  /* It has run before, or its server was lost: others have waited for it. */
+  if (pool->alone && !pool->alone_active) return pool->alone;
   /* While a call waits inside, the newest one is first: most likely that is what is waited for.
    * In order, each would wait inside before what an older one needs is begun. */
   if (pool->running > pool->active) {
@@ -228,14 +239,23 @@ static struct dmi_remote_task *next(struct dmi_remote_pool *pool) {
   return !urgent || (ready && !pool->row) ? ready : urgent;
 }
 
+/* If this process is lost, the client knows that it was with this call. */
+static void send_fired(struct dmi_remote_pool *pool, const struct dmi_remote_task *task) {
+  struct dmi_remote_pool_action *action = dmi_remote_pool_act(pool, DMI_REMOTE_SEND_FIRED);
+  action->to = task->call.client.process;
+  action->client = task->call.client;
+  action->call = &task->call;
+}
+
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool) {
   struct dmi_remote_task *task;
   while (pool->active < pool->config.cores && (task = next(pool)) != NULL) {
     dmi_remote_task_out(pool, task);
     task->stage = DMI_REMOTE_RUNNING;
     pool->running++;
-    pool->active++;
     pool->fired++;
+    dmi_remote_task_active(pool, task, true);
+    if (task->call.flags & DMI_REMOTE_SUSPECT) send_fired(pool, task);
     dmi_remote_pool_act(pool, DMI_REMOTE_RUN)->run = &task->run;
   }
 }
@@ -312,7 +332,7 @@ void dmi_remote_pool_fail(struct dmi_remote_pool *pool) {
 static void ended(struct dmi_remote_pool *pool, struct dmi_remote_task *task,
                   const struct dmi_remote_result *made) {
   pool->running--;
-  if (task->stage == DMI_REMOTE_RUNNING) pool->active--;
+  if (task->stage == DMI_REMOTE_RUNNING) dmi_remote_task_active(pool, task, false);
   dmi_remote_task_release(pool, task);
   if (task->client) {
     finish(pool, task, made);

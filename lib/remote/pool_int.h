@@ -51,6 +51,7 @@ struct dmi_remote_task {
   struct dmi_remote_task *prev_spare, *next_spare; /* in client->spare, if `spare` */
   bool spare;                                      /* it could be stolen */
   bool urgent;    /* READY: in pool->urgent, as others wait for what it makes */
+  bool alone;     /* DMI_REMOTE_ALONE; READY: in pool->alone */
   uint64_t place; /* READY: so manyth that became so */
 };
 
@@ -110,7 +111,8 @@ struct dmi_remote_pool {
   struct dmi_remote_table clients;    /* {id, 0} -> struct dmi_remote_pool_client */
   struct dmi_remote_pool_client *all; /* clients */
   struct dmi_range_set closed;        /* clients (process << 32 | n) that are never heard again */
-  struct dmi_remote_task *complete, *ready, *urgent, *failing;
+  struct dmi_remote_task *complete, *ready, *urgent, *alone, *failing;
+  uint32_t alone_active;         /* RUNNING, of DMI_REMOTE_ALONE */
   uint64_t readied;              /* calls that have become READY */
   uint32_t row;                  /* urgent ones fired in a row while others were ready */
   struct dmi_remote_value *idle; /* oldest first */
@@ -179,6 +181,12 @@ void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_ta
 void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* Somebody waits for what this call makes: it is fired soon, or those that it waits for. */
 void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+/* The call runs on a core, or does not. */
+static inline void dmi_remote_task_active(struct dmi_remote_pool *pool,
+                                          const struct dmi_remote_task *task, bool active) {
+  pool->active += active ? 1u : -1u;
+  if (task->alone) pool->alone_active += active ? 1u : -1u;
+}
 /* Fires calls as long as there are cores. */
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool);
 /* The call, which was not fired, will fail: takes a reference to `why`. */

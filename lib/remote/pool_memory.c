@@ -182,7 +182,7 @@ void dmi_remote_pool_waits(struct dmi_remote_pool *pool, struct dmi_remote_run *
   dmi_remote_pool_begin(pool);
   if (task->stage == DMI_REMOTE_RUNNING) {
     task->stage = DMI_REMOTE_BLOCKED;
-    pool->active--;
+    dmi_remote_task_active(pool, task, false);
     if (!DMI_BROKEN(pool, DMI_REMOTE_BREAK_WAITS)) pool->used -= task->room;
     for (uint32_t i = 0; i < task->call.input_num; i++) {
       task->uses[i].value->active--;
@@ -197,7 +197,7 @@ void dmi_remote_pool_resumes(struct dmi_remote_pool *pool, struct dmi_remote_run
   dmi_remote_pool_begin(pool);
   if (task->stage == DMI_REMOTE_BLOCKED) {
     task->stage = DMI_REMOTE_RUNNING;
-    pool->active++;
+    dmi_remote_task_active(pool, task, true);
     if (!DMI_BROKEN(pool, DMI_REMOTE_BREAK_WAITS)) pool->used += task->room;
     for (uint32_t i = 0; i < task->call.input_num; i++) {
       task->uses[i].value->active++;

@@ -62,7 +62,7 @@ void dmi_remote_pool_unread(struct dmi_remote_pool *pool, struct dmi_remote_run 
   fetch = task->fetches[input];
   pool->running--;
   pool->fired--;
-  if (task->stage == DMI_REMOTE_RUNNING) pool->active--;
+  if (task->stage == DMI_REMOTE_RUNNING) dmi_remote_task_active(pool, task, false);
   if (task->client) {
     dmi_remote_task_return(pool, task, DMI_REMOTE_INPUT_LOST, fetch->number, fetch->addr);
   } else {

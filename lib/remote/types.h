@@ -36,6 +36,8 @@ struct dmi_remote_why *dmi_remote_why_new(int32_t error, const char *function, c
                                           const char *sentence);
 /* The inputs and outputs of a call do not fit together. */
 struct dmi_remote_why *dmi_remote_why_large(uint64_t bytes);
+/* So many servers were lost with the call. */
+struct dmi_remote_why *dmi_remote_why_fatal(const char *function, uint32_t losses, uint64_t call);
 struct dmi_remote_why *dmi_remote_why_hold(struct dmi_remote_why *why);
 void dmi_remote_why_release(struct dmi_remote_why *why); /* NULL: nothing */
 
@@ -67,8 +69,10 @@ struct dmi_remote_output {
 };
 
 /* Flags of a call. */
-#define DMI_REMOTE_PINNED 1u /* it was issued for this server, and is not stolen */
-#define DMI_REMOTE_LATE 2u   /* its inputs are fetched only when there is a core for it */
+#define DMI_REMOTE_PINNED 1u  /* it was issued for this server, and is not stolen */
+#define DMI_REMOTE_LATE 2u    /* its inputs are fetched only when there is a core for it */
+#define DMI_REMOTE_SUSPECT 4u /* a server was lost that may have run it: FIRED before it runs */
+#define DMI_REMOTE_ALONE 8u   /* more were: it does not run beside another one of these */
 
 /* A call, as a CALL says it.  What function and args mean only the runtime knows: positions of
  * arguments, values by copy. */
@@ -78,7 +82,7 @@ struct dmi_remote_call {
   uint64_t seq;      /* this is so manyth CALL from the client to this server, from 1 */
   uint64_t function; /* not looked at by the machines */
   uint32_t gen;      /* 1; one more each time that it is done again after a loss */
-  uint32_t flags;    /* DMI_REMOTE_PINNED, _LATE */
+  uint32_t flags;    /* DMI_REMOTE_PINNED, _LATE, _SUSPECT, _ALONE */
   uint32_t input_num, output_num;
   struct dmi_remote_input *inputs;   /* the same value may be there twice */
   struct dmi_remote_output *outputs; /* numbers ascend; no input is between them */

@@ -46,6 +46,15 @@ struct dmi_remote_why *dmi_remote_why_large(uint64_t bytes) {
   return dmi_remote_why_new(DMI_ENOMEM, NULL, NULL, sentence);
 }
 
+struct dmi_remote_why *dmi_remote_why_fatal(const char *function, uint32_t losses, uint64_t call) {
+  char sentence[200];
+  (void)snprintf(sentence, sizeof(sentence),
+                 "%" PRIu32 " processes were lost with it (call %" PRIu64
+                 "), one after the other: it is not run again",
+                 losses, call);
+  return dmi_remote_why_new(DMI_EREMOTE, function, NULL, sentence);
+}
+
 struct dmi_remote_why *dmi_remote_why_hold(struct dmi_remote_why *why) {
   why->refs++;
   return why;

@@ -128,6 +128,8 @@ static bool to_book(struct dmi_remote_book *book, dmi_uid_t from, const struct m
                  : dmi_remote_book_done(book, from, msg->number, msg->results, msg->num, msg->took);
     case M_STOLEN:
       return dmi_remote_book_stolen(book, from);
+    case M_FIRED:
+      return dmi_remote_book_fired(book, from, msg->number);
     case M_LOAD:
       dmi_remote_book_load(book, from, &msg->load);
       return true;
@@ -158,9 +160,9 @@ static void about_server(struct world *world, struct process *process, const str
 
 static void deliver(struct world *world, dmi_uid_t from, struct process *to, struct msg *msg) {
   struct program *program;
-  static const char *const kinds[] = {"CALL",   "WANT",   "HAVE",   "DROP",   "STEAL",
-                                      "CLOSE",  "DONE",   "RETURN", "STOLEN", "LOAD",
-                                      "SERVES", "LEAVES", "LEFT",   "LOST"};
+  static const char *const kinds[] = {"CALL",  "WANT",   "HAVE",   "DROP",   "STEAL",
+                                      "CLOSE", "DONE",   "RETURN", "STOLEN", "FIRED",
+                                      "LOAD",  "SERVES", "LEAVES", "LEFT",   "LOST"};
   sim_say(world, "%u > %u: %s client %u.%u number %llu seq %llu gen %u addr %llx%s\n", from,
           to->uid, kinds[msg->kind], msg->client.process, msg->client.n,
           (unsigned long long)msg->number,

@@ -67,6 +67,7 @@ static void send_to_client(struct world *world, struct process *process,
                            const struct dmi_remote_pool_action *a) {
   struct msg *msg = net_new(a->type == DMI_REMOTE_SEND_DONE     ? M_DONE
                             : a->type == DMI_REMOTE_SEND_RETURN ? M_RETURN
+                            : a->type == DMI_REMOTE_SEND_FIRED  ? M_FIRED
                                                                 : M_STOLEN,
                             a->client);
   if (a->call) copy_call(a->call, msg);
@@ -80,6 +81,7 @@ static void send_to_client(struct world *world, struct process *process,
     world->totals->stolen += a->reason == DMI_REMOTE_STOLEN;
   }
   net_send(world, process->uid, a->to, msg);
+  if (a->type == DMI_REMOTE_SEND_FIRED) return;
   msg = net_new(M_LOAD, a->client);
   msg->load = dmi_remote_pool_load(process->pool, a->client);
   msg->load.rate = rng_once_in(&world->rng, 8) ? 1 : 1000;
@@ -123,6 +125,12 @@ static void start(struct world *world, struct process *process, struct dmi_remot
   if (++name->fired > 1 && !world->losses)
     sim_wrong(world, "call %llu is fired %u times, and nothing is lost", (unsigned long long)number,
               name->fired);
+  if (name->cost >= DMI_REMOTE_LOSSES)
+    sim_wrong(world, "call %llu has ended %u processes, and is fired", (unsigned long long)number,
+              name->cost);
+  if (name->cost >= DMI_REMOTE_LOSSES_AWAY && process->uid == program->id.process)
+    sim_wrong(world, "call %llu has ended %u processes, and is fired in its client's",
+              (unsigned long long)number, name->cost);
   if (memcmp(run->call->args, &run->call->function, 8) != 0)
     sim_wrong(world, "call %llu has other arguments", (unsigned long long)number);
 }
@@ -136,6 +144,7 @@ static void carry_out(struct world *world, struct process *process,
     case DMI_REMOTE_SEND_DONE:
     case DMI_REMOTE_SEND_RETURN:
     case DMI_REMOTE_SEND_STOLEN:
+    case DMI_REMOTE_SEND_FIRED:
       send_to_client(world, process, a);
       break;
     case DMI_REMOTE_COMPLETE:
@@ -216,6 +225,21 @@ static void check_inputs(struct world *world, const struct dmi_remote_run *run) 
   }
 }
 
+/* True: the function has ended its process. */
+static bool ends(struct world *world, struct process *process, const struct job *job) {
+  const struct dmi_remote_call *call = job->run->call;
+  struct program *program = prog_find(world, call->client);
+  if (!program || !prog_ends(world, call->function)) return false;
+  if (process->fixed) {
+    program->names[call->number].cost = 0;
+    return false;
+  }
+  program->names[call->number].cost++;
+  sim_say(world, "call %llu ends its process\n", (unsigned long long)call->number);
+  proc_crash(world, process, true);
+  return true;
+}
+
 static void run_ends(struct world *world, struct process *process, struct dmi_remote_run *run) {
   const struct dmi_remote_call *call = run->call;
   uint64_t inputs[8], hashes[8];
@@ -261,6 +285,7 @@ void job_step(struct world *world) {
         prog_open(world, process, rng_range(&world->rng, 1, 8), job.run, depth);
     return;
   }
+  if (job.kind == J_RUN && ends(world, process, &job)) return;
   job_end(world, at);
   if (job.kind == J_FETCH)
     fetch_ends(world, &job);
@@ -366,7 +391,7 @@ bool proc_part(struct world *world) {
   return false;
 }
 
-void proc_crash(struct world *world, struct process *process) {
+void proc_crash(struct world *world, struct process *process, bool all) {
   uint32_t often = rng_below(&world->rng, 4); /* how often its pages are lost */
   sim_say(world, "%u: is lost\n", process->uid);
   world->losses++;
@@ -382,7 +407,7 @@ void proc_crash(struct world *world, struct process *process) {
       world->totals->lost_pages++;
     }
   }
-  net_cut(world, process->uid, M_LOST, false);
+  net_cut(world, process->uid, M_LOST, all);
   bury(world, process);
 }
 

@@ -53,7 +53,7 @@ static void members_change(struct world *world) {
   } else if (what == 1 && process && process->state == P_LIVE) {
     proc_leave(world, process);
   } else if (what == 2 && process) {
-    proc_crash(world, process);
+    proc_crash(world, process, false);
   }
 }
 
@@ -120,6 +120,7 @@ static void begin(struct world *world, uint64_t seed) {
   world->survive = seed % 2;
   world->forgets = world->survive && rng_once_in(&world->rng, 6);
   world->carries = seed / 2 % 2;
+  world->fatal = world->survive && rng_once_in(&world->rng, 4);
   world->newest = rng_below(&world->rng, 2);
   world->limited = rng_below(&world->rng, 2);
   world->fails = rng_once_in(&world->rng, 3);
@@ -206,6 +207,7 @@ static const struct rule {
     {"BOOK_GEN", 0, DMI_REMOTE_BOOK_BREAK_GEN},
     {"BOOK_CLOSED", 0, DMI_REMOTE_BOOK_BREAK_CLOSED},
     {"BOOK_STEAL", 0, DMI_REMOTE_BOOK_BREAK_STEAL},
+    {"BOOK_FATAL", 0, DMI_REMOTE_BOOK_BREAK_FATAL},
     {"BOOK_POISON", 0, DMI_REMOTE_BOOK_BREAK_POISON},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
@@ -257,12 +259,12 @@ static void print(const struct totals *t) {
          ", joins %" PRIu64 ", leaves %" PRIu64 ", losses %" PRIu64 " (%" PRIu64
          " pages)\nsteals %" PRIu64 ", stolen %" PRIu64 ", returned %" PRIu64 ", messages %" PRIu64
          " (%" PRIu64 " wants, %" PRIu64 " told by clients, %" PRIu64
-         " brought bytes), reads %" PRIu64 " (%" PRIu64 " failed, %" PRIu64
-         " lost), nested clients %" PRIu64 ", closed early %" PRIu64
+         " brought bytes), reads %" PRIu64 " (%" PRIu64 " failed, %" PRIu64 " lost, %" PRIu64
+         " given up), nested clients %" PRIu64 ", closed early %" PRIu64
          ", most bytes below a limit %" PRIu64 "\n",
          t->seeds, t->calls, t->fired, t->again, t->joins, t->leaves, t->losses, t->lost_pages,
          t->steals, t->stolen, t->returned, t->messages, t->wants, t->told, t->carried, t->reads,
-         t->failed, t->given_up, t->nested, t->early, t->peak);
+         t->failed, t->given_up, t->fatal, t->nested, t->early, t->peak);
 }
 
 int main(int argc, char **argv) {

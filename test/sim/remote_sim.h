@@ -26,6 +26,7 @@ enum kind {
   M_DONE,
   M_RETURN,
   M_STOLEN,
+  M_FIRED,
   M_LOAD,
   M_SERVES,
   M_LEAVES,
@@ -102,6 +103,7 @@ struct name {
   uint64_t hash, size;
   bool failed;    /* there will be none */
   uint32_t fired; /* calls */
+  uint32_t cost;  /* calls: processes that it has ended since it was done last */
 };
 
 struct program {
@@ -124,7 +126,7 @@ struct program {
 
 struct totals {
   uint64_t seeds, calls, fired, again, joins, leaves, losses, lost_pages, steals, stolen, returned,
-      messages, reads, failed, given_up, nested, early, told, wants, carried, peak;
+      messages, reads, failed, given_up, nested, early, told, wants, carried, peak, fatal;
 };
 
 struct options {
@@ -148,6 +150,7 @@ struct world {
   struct program *programs;
   bool survive;      /* processes are lost */
   uint32_t losses;   /* so far */
+  bool fatal;        /* some functions end their process */
   uint32_t ends;     /* pages of living processes lost with others */
   bool limited;      /* pools have limits */
   bool forgets;      /* books keep little lineage: what is lost may stay lost */
@@ -182,7 +185,8 @@ void net_free_channel(struct world *world, struct channel *channel);
 /* ---- remote_proc.c: processes, pages, jobs ---- */
 struct process *proc_join(struct world *world, bool fixed);
 void proc_leave(struct world *world, struct process *process);
-void proc_crash(struct world *world, struct process *process);
+/* `all`: what it has sent arrives, else only a part. */
+void proc_crash(struct world *world, struct process *process, bool all);
 /* Of those that leave, one that has nothing to do any more goes.  False: there is none. */
 bool proc_part(struct world *world);
 int64_t page_new(struct world *world, struct process *process, uint64_t bytes, bool put);
@@ -223,5 +227,7 @@ void prog_read_ends(struct world *world, struct program *program, const struct j
 uint64_t prog_hash(uint64_t function, const uint64_t *inputs, uint32_t num, uint32_t i);
 /* A function fails whenever it runs, or never. */
 bool prog_fails(uint64_t function);
+/* A function ends its process, unless that is a fixed one. */
+bool prog_ends(const struct world *world, uint64_t function);
 
 #endif

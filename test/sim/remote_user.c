@@ -29,6 +29,10 @@ bool prog_fails(uint64_t function) {
   return function % 2 == 0;
 }
 
+bool prog_ends(const struct world *world, uint64_t function) {
+  return world->fatal && function / 1024 % 128 == 0;
+}
+
 static void put(struct world *world, struct program *program) {
   struct process *process = &world->process[program->id.process];
   uint64_t hash = rng_next(&world->rng), size = rng_range(&world->rng, 1, MOST_SIZE), number;
@@ -108,14 +112,19 @@ static bool read_it(struct world *world, struct program *program) {
     return false;
   }
   if (at.state == DMI_REMOTE_FAILED) {
-    bool lost = world->forgets && at.why->error == DMI_ELOST;
+    const bool given_up = dmi_remote_book_counts(program->book).given_up > 0;
+    /* What a call made that is given up when it is done again is not made any more, either. */
+    bool lost = (world->forgets || given_up) && at.why->error == DMI_ELOST;
     bool right =
         name->failed && at.why->error == DMI_EINVAL && !strcmp(at.why->sentence, "it fails");
-    if (!lost && !right)
+    /* Chance may end as many processes with a call as it would have to cost. */
+    bool fatal = given_up && at.why->error == DMI_EREMOTE;
+    if (!lost && !right && !fatal)
       sim_wrong(world, "value %llu fails: %s", (unsigned long long)program->reads,
                 at.why->sentence);
     world->totals->failed += right;
     world->totals->given_up += lost;
+    world->totals->fatal += fatal;
     program->reads = 0;
     program->reading = false;
     return true;

@@ -35,7 +35,9 @@ static void note(const struct dmi_remote_book_action *a) {
   int number = (int)a->number, to = (int)a->to;
   switch (a->type) {
     case DMI_REMOTE_SEND_CALL:
-      say("call%d.%d:%d", (int)a->call->number, (int)a->call->gen, to);
+      say("call%d.%d:%d%s%s", (int)a->call->number, (int)a->call->gen, to,
+          a->call->flags & DMI_REMOTE_SUSPECT ? "!" : "",
+          a->call->flags & DMI_REMOTE_ALONE ? "!" : "");
       for (uint32_t i = 0; i < a->call->output_num; i++)
         if (a->call->outputs[i].spare) say("spare%d", (int)a->call->outputs[i].number);
       break;
@@ -358,6 +360,121 @@ static void test_unfit(void **state) {
   ends(book);
 }
 
+/* One that has given nothing, as nothing was worth moving, is asked again when it has more. */
+static void test_refused(void **state) {
+  struct dmi_remote_book *book = new_book(false);
+  const struct dmi_remote_load same = {.ready = 2}, more = {.ready = 3}, none = {.ready = 0};
+  uint64_t a[3];
+  (void)state;
+  serves(book, P);
+  for (int i = 0; i < 3; i++)
+    a[i] = call_on(book, 0, 0, 0);
+  expect(book, "call1.1:5 call3.1:5 call5.1:5");
+  serves(book, Q);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  dmi_remote_book_load(book, P, &same);
+  expect(book, "");
+  dmi_remote_book_load(book, P, &more);
+  expect(book, "steal2:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  dmi_remote_book_load(book, P, &none); /* these have run */
+  dmi_remote_book_load(book, P, &same); /* others */
+  expect(book, "steal1:5");
+  for (int i = 0; i < 3; i++)
+    done(book, P, a[i], 200 + i);
+  for (int i = 0; i < 3; i++)
+    drop(book, a[i]);
+  said[0] = 0;
+  ends(book);
+}
+
+static uint64_t call_of_kind(struct dmi_remote_book *book, uint32_t kind) {
+  uint64_t size = 10, out;
+  struct dmi_remote_issue issue = {.sizes = &size, .output_num = 1, .kind = kind, .name = "boom"};
+  assert_int_equal(dmi_remote_book_call(book, &issue, &out), DMI_OK);
+  drain(book);
+  return out;
+}
+
+/* A long call counts as many short ones, from when that is known, also those that are placed. */
+static void test_time(void **state) {
+  struct dmi_remote_book *book = new_book(false);
+  struct dmi_remote_result at = {DMI_REMOTE_DONE, 100, 10, NULL};
+  uint64_t a[2], b[8];
+  (void)state;
+  serves(book, P);
+  serves(book, Q);
+  for (int i = 0; i < 2; i++)
+    a[i] = call_of_kind(book, 7);
+  expect(book, "call1.1:5 call3.1:6");
+  for (int i = 0; i < 2; i++)
+    b[i] = call_of_kind(book, 2);
+  expect(book, "call5.1:5 call7.1:6");
+  assert_true(dmi_remote_book_done(book, P, 5, &at, 1, 10000)); /* 10 us */
+  assert_true(dmi_remote_book_done(book, Q, 7, &at, 1, 10000));
+  assert_true(dmi_remote_book_done(book, P, 1, &at, 1, 5000000)); /* 5 ms */
+  drain(book);
+  for (int i = 2; i < 8; i++)
+    b[i] = call_of_kind(book, 2);
+  expect(book, "call9.1:5 call11.1:5 call13.1:5 call15.1:5 call17.1:5 call19.1:5");
+  dmi_remote_book_free(book);
+  (void)a;
+  (void)b;
+}
+
+/* A call that has cost servers: it says so, it is kept away from the client, and given up. */
+static void test_fatal(void **state) {
+  struct dmi_remote_book *book = new_book(true);
+  struct dmi_remote_result at;
+  uint64_t a;
+  (void)state;
+  for (dmi_uid_t uid = P; uid < P + 4; uid++)
+    serves(book, uid);
+  a = call_of_kind(book, 0);
+  expect(book, "call1.1:5");
+  dmi_remote_book_lost(book, P);
+  expect(book, "call1.1:6!");
+  dmi_remote_book_lost(book, Q); /* it did not run there */
+  expect(book, "call1.1:7!");
+  assert_true(dmi_remote_book_fired(book, P + 2, 1));
+  serves(book, ME);
+  dmi_remote_book_lost(book, P + 2);
+  expect(book, "call1.1:8!!");
+  assert_false(dmi_remote_book_fired(book, P + 2, 1));
+  assert_true(dmi_remote_book_fired(book, P + 3, 1));
+  assert_true(dmi_remote_book_look(book, a, true, &at));
+  dmi_remote_book_lost(book, P + 3);
+  expect(book, "wake2");
+  assert_true(dmi_remote_book_look(book, a, false, &at));
+  assert_int_equal(at.state, DMI_REMOTE_FAILED);
+  assert_int_equal(at.why->error, DMI_EREMOTE);
+  assert_string_equal(at.why->function, "boom");
+  assert_non_null(strstr(at.why->sentence, "3 processes were lost with it (call 1)"));
+  drop(book, a);
+  ends(book);
+}
+
+/* After the fourth loss it fails, though there are servers. */
+static void test_fatal_often(void **state) {
+  struct dmi_remote_book *book = new_book(true);
+  uint64_t a;
+  (void)state;
+  for (dmi_uid_t uid = P; uid < P + 6; uid++)
+    serves(book, uid);
+  a = call_of_kind(book, 0);
+  for (dmi_uid_t uid = P; uid < P + 4; uid++) {
+    assert_int_equal(state_of(book, a), DMI_REMOTE_PENDING);
+    if (uid > P) assert_true(dmi_remote_book_fired(book, uid, 1));
+    dmi_remote_book_lost(book, uid);
+    drain(book);
+  }
+  assert_int_equal(state_of(book, a), DMI_REMOTE_FAILED);
+  expect(book, "call1.1:5 call1.1:6! call1.1:7!! call1.1:8!!");
+  drop(book, a);
+  ends(book);
+}
+
 /* a is put, b = f(a), c = g(b), d = h(c); b and c are dropped, d is lost: all is done again. */
 static void test_lineage(void **state) {
   struct dmi_remote_book *book = new_book(true);
@@ -455,9 +572,12 @@ static void test_forgotten(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts),   cmocka_unit_test(test_last),    cmocka_unit_test(test_wrong),
-      cmocka_unit_test(test_failure),  cmocka_unit_test(test_leave),   cmocka_unit_test(test_steal),
-      cmocka_unit_test(test_unfit),    cmocka_unit_test(test_lineage), cmocka_unit_test(test_spare),
-      cmocka_unit_test(test_forgotten)};
+      cmocka_unit_test(test_counts),  cmocka_unit_test(test_last),
+      cmocka_unit_test(test_wrong),   cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_leave),   cmocka_unit_test(test_steal),
+      cmocka_unit_test(test_unfit),   cmocka_unit_test(test_lineage),
+      cmocka_unit_test(test_spare),   cmocka_unit_test(test_forgotten),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_time),
+      cmocka_unit_test(test_fatal),   cmocka_unit_test(test_fatal_often)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,9 @@ static void note(const struct dmi_remote_pool_action *a) {
     case DMI_REMOTE_SEND_STOLEN:
       say("stolen");
       break;
+    case DMI_REMOTE_SEND_FIRED:
+      say("fired%d", (int)a->call->number);
+      break;
     case DMI_REMOTE_COMPLETE:
       break;
     case DMI_REMOTE_FETCH:
@@ -88,6 +91,7 @@ static void expect(struct dmi_remote_pool *pool, const char *text) {
 /* ---- Events --------------------------------------------------------------------------------- */
 
 static uint64_t seq;
+static uint32_t flags; /* of calls */
 
 static struct dmi_remote_pool *new_pool(uint32_t cores, uint64_t limit) {
   seq = 0;
@@ -106,6 +110,7 @@ static bool call(struct dmi_remote_pool *pool, uint64_t number, uint64_t output,
                                .number = number,
                                .seq = ++seq,
                                .gen = 1,
+                               .flags = flags,
                                .input_num = a ? b ? 2 : 1 : 0,
                                .output_num = output != 0,
                                .inputs = in,
@@ -398,6 +403,68 @@ static void test_steal(void **state) {
   ends(pool);
 }
 
+/* Calls are given back if moving their bytes is sooner than waiting for a core. */
+static void test_worth(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  (void)state;
+  assert_true(call(pool, 1, 11, 0, 0, 0, 0));
+  expect(pool, "run1");
+  done(pool, 1, 100); /* in 1 us */
+  expect(pool, "done1");
+  assert_true(call(pool, 2, 0, 0, 0, 0, 0));
+  expect(pool, "run2");
+  assert_true(call(pool, 3, 0, 11, 100, 0, 0));
+  expect(pool, "fetch11@100");
+  dmi_remote_pool_fetched(pool, fetch[11], true);
+  expect(pool, "");
+  for (uint64_t n = 4; n <= 6; n++)
+    assert_true(call(pool, n, 0, 11, 100, 0, 0));
+  expect(pool, "");
+  assert_int_equal(dmi_remote_pool_load(pool, client).ready, 4);
+  assert_true(dmi_remote_pool_steal(pool, client, 9, 3)); /* 10 bytes in 3.3 us: the last one */
+  expect(pool, "return6/2 stolen");
+  assert_true(dmi_remote_pool_steal(pool, client, 9, 1)); /* 10 us */
+  expect(pool, "stolen");
+  assert_true(call(pool, 7, 0, 0, 0, 0, 0)); /* it needs nothing */
+  assert_true(dmi_remote_pool_steal(pool, client, 9, 1));
+  expect(pool, "return7/2 stolen");
+  assert_true(dmi_remote_pool_steal(pool, client, 9, 1000));
+  expect(pool, "return5/2 return4/2 release11 return3/2 stolen");
+  dmi_remote_pool_done(pool, run[2], NULL, 1);
+  expect(pool, "done2");
+  drop(pool, 11);
+  expect(pool, "free11@100");
+  ends(pool);
+}
+
+/* Calls that may have cost a server are told before they run; those that have cost two do not run
+ * beside each other. */
+static void test_suspect(void **state) {
+  struct dmi_remote_pool *pool = new_pool(2, 0);
+  (void)state;
+  flags = DMI_REMOTE_SUSPECT;
+  assert_true(call(pool, 1, 0, 0, 0, 0, 0));
+  expect(pool, "fired1 run1");
+  flags |= DMI_REMOTE_ALONE;
+  assert_true(call(pool, 2, 0, 0, 0, 0, 0));
+  expect(pool, "fired2 run2");
+  assert_true(call(pool, 3, 0, 0, 0, 0, 0));
+  flags = 0;
+  assert_true(call(pool, 4, 0, 0, 0, 0, 0));
+  dmi_remote_pool_done(pool, run[1], NULL, 1);
+  expect(pool, "done1 run4");          /* another one, as 2 runs */
+  dmi_remote_pool_waits(pool, run[2]); /* maybe for 3 */
+  expect(pool, "fired3 run3");
+  dmi_remote_pool_resumes(pool, run[2]);
+  expect(pool, "");
+  for (int n = 2; n <= 4; n++) {
+    dmi_remote_pool_done(pool, run[n], NULL, 1);
+    drain(pool);
+  }
+  expect(pool, "done2 done3 done4");
+  ends(pool);
+}
+
 static void test_lost(void **state) {
   struct dmi_remote_pool *pool = new_pool(2, 0);
   (void)state;
@@ -472,7 +539,7 @@ static void test_old(void **state) {
   assert_true(call(pool, 2, 0, 8, 100, 0, 0));
   assert_true(call(pool, 3, 0, 9, 100, 0, 0));
   expect(pool, "fetch8@100 fetch9@100");
-  assert_true(dmi_remote_pool_steal(pool, client, 1, 1000));
+  assert_true(dmi_remote_pool_steal(pool, client, 1, UINT64_MAX));
   expect(pool, "return3/2 stolen");
   struct dmi_remote_fetch *old = fetch[9];
   assert_true(call(pool, 4, 0, 9, 300, 0, 0));
@@ -606,6 +673,7 @@ int main(void) {
       cmocka_unit_test(test_steal),     cmocka_unit_test(test_lost),
       cmocka_unit_test(test_again),     cmocka_unit_test(test_old),
       cmocka_unit_test(test_urgent),    cmocka_unit_test(test_row),
-      cmocka_unit_test(test_carried)};
+      cmocka_unit_test(test_carried),   cmocka_unit_test(test_worth),
+      cmocka_unit_test(test_suspect)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
