@@ -205,6 +205,30 @@ if (!$t->nodes) {
   $large->kill_now;
   $large->wait_exit(signal => 'KILL');
   ends_well($first);
+
+  # A function that ends its process is named there, and not run for ever.
+  my $named = qr/^dmi: remote function crashes \(call \d+ of client \S+\) ends this process: (.+)$/m;
+  for my $exits (0, 1) {
+    my ($first, @others) = begin('crashing', 4, $exits, @survive);
+    $_->wait_exit($exits ? 3 : (signal => 'ABRT')) for @others;
+    for my $other (@others) {
+      is(($other->err =~ $named)[0], $exits ? 'it has called exit()' : 'SIGABRT', "$other->{name} names it");
+    }
+    ends_well($first);
+    like($first->out, qr/^crashes on no host: 3 processes were lost with it \(call \d+\)/m, 'and the client');
+    like($first->out, qr/^others: 1000$/m, 'other calls are done');
+  }
+  my ($ends, $crashed) = begin('crashing', 2, 0);
+  $crashed->wait_exit(signal => 'ABRT');
+  like($crashed->err, $named, 'the same without --survive');
+  $ends->wait_exit(1);
+}
+
+{
+  my ($first) = begin('async', 1, 0, opts => ['--on-error', 'print']);
+  ends_well($first);
+  like($first->err, qr/DMI_data_read, begun there, failed with DMI_EREMOTE, .* three: three is too many$/m,
+    'a read that fails behind its call tells why');
 }
 
 # ---- What the compiler finds -------------------------------------------------------------------

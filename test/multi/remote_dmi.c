@@ -163,6 +163,12 @@ DMI_REMOTE(endless) {
     pause();
 }
 
+/* VALUE, OUT: ends its process, by exit() or a signal. */
+DMI_REMOTE(crashes) {
+  if (DMI_REMOTE_VALUE(call, 0, int)) exit(3);
+  abort();
+}
+
 /* Known only in the process that has this pid. */
 static void mine(DMI_remote_t *call) {
   (void)call;
@@ -584,15 +590,43 @@ static void misfit(void) {
   MUST(DMI_client_close(client));
 }
 
+/* A function ends each process in which it runs, while others work. */
+static void crashing(void) {
+  DMI_client_t *client = open_client();
+  int64_t n = 0;
+  DMI_data_t a = DMI_data_put(client, &n, 8), x;
+  for (int i = 0; i < 1000; i++)
+    MUST(DMI_call(client, more, DMI_INOUT(&a), DMI_VALUE(1)));
+  MUST(DMI_call_on(client, 1, crashes, DMI_VALUE(number), DMI_OUT(&x, 8)));
+  show_failure(client, x);
+  printf("others: %lld\n", (long long)read_number(client, a));
+  MUST(DMI_client_close(client));
+}
+
+/* With DMI_ON_ERROR a read that has failed tells why, also if it was not waited for. */
+static void async(void) {
+  DMI_client_t *client = open_client();
+  DMI_local_status_t status;
+  int32_t good = 1;
+  int64_t n = 2;
+  DMI_data_t a = DMI_data_put(client, &n, 8);
+  MUST(DMI_call(client, three, DMI_INOUT(&a)));
+  MUST(DMI_data_read(client, a, &n, 0, 8, &status));
+  DMI_wait(&status, &good);
+  if (good || DMI_errno() != DMI_EREMOTE) printf("wrong: %s\n", DMI_strerror(DMI_errno()));
+  MUST(DMI_client_close(client));
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
 } all[] = {
-    {"basic", basic},     {"outputs", outputs}, {"badinput", badinput}, {"failing", failing},
-    {"unknown", unknown}, {"places", places},   {"freed", freed},       {"large", large},
-    {"nested", nested},   {"chains", chains},   {"unclosed", unclosed}, {"unread", unread},
-    {"ending", ending},   {"memory", memory},   {"empties", empties},   {"elsewhere", elsewhere},
-    {"second", second},   {"opening", opening}, {"refused", refused},   {"misfit", misfit}};
+    {"basic", basic},       {"outputs", outputs}, {"badinput", badinput}, {"failing", failing},
+    {"unknown", unknown},   {"places", places},   {"freed", freed},       {"large", large},
+    {"nested", nested},     {"chains", chains},   {"unclosed", unclosed}, {"unread", unread},
+    {"ending", ending},     {"memory", memory},   {"empties", empties},   {"elsewhere", elsewhere},
+    {"second", second},     {"opening", opening}, {"refused", refused},   {"misfit", misfit},
+    {"crashing", crashing}, {"async", async}};
 
 void DMI_main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
