@@ -141,9 +141,10 @@ void dmi_remote_book_lost(struct dmi_remote_book *book, dmi_uid_t server);
 /* ---- Questions ---- */
 
 /* So many servers may be lost with one call; and so many until it is not run any more in the
- * client's own process. */
+ * client's own process.  At the first it may not have run, at the second another one may have run
+ * beside it. */
 #define DMI_REMOTE_LOSSES 4
-#define DMI_REMOTE_LOSSES_AWAY 2
+#define DMI_REMOTE_LOSSES_AWAY 3
 
 struct dmi_remote_book_counts {
   uint64_t values;  /* records, with those kept for lineage only */
