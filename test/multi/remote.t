@@ -88,7 +88,8 @@ for my $num (1, 2) {
   my $late = $t->start($program, join => $waits, name => 'waits late');
   ends_well($waits, $late);
 }
-for my $num (1, 2) {
+# A process that ends while a function runs is cut off: no node of a process survives that.
+for my $num ($t->nodes ? () : (1, 2)) {
   my @all = begin('ending', $num, 0);
   ends_well(@all);
 }

@@ -3,7 +3,7 @@
 # A module is a program made as a shared object (module.h); test/nodes/nodes loads a copy of it for
 # each node.  Add the name of test/multi/NAME_dmi.c to node_programs, that of examples/NAME.c to
 # node_examples, and the script that runs it to test/nodes/nodes.t.
-node_programs = api badinput churn damage end events group guests history huge litmus malloc pause pressure rwset \
+node_programs = api badinput churn damage end events group guests history huge litmus malloc pause pressure remote rwset \
 	suspend sync threads told tree
 node_examples = cholesky_dmi lu_dmi stencil_dmi rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
 	swap_dmi sync_dmi

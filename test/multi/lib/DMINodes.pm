@@ -55,6 +55,7 @@ sub _command {
 sub start {
   my ($test, $module, %opt) = @_;
   my $server = _server($test);
+  $server->{process}->running or $test->fail_now('the process of the nodes has not ended');
   $module = module($test, $module) if $module !~ /\.so$/;
   my $number = ++$server->{number};
   my %env = (
