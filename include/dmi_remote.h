@@ -182,7 +182,9 @@ typedef struct {
  * Issues a call of a remote function, and returns at once: the function runs in some process when
  * all its inputs are there.  Calls run in any order that this allows, many at a time.  So a
  * function should only compute its outputs from its inputs and values: it may be run again when a
- * process is lost.
+ * process is lost.  One that ends its process (a crash, exit) is named on that one's stderr.  When
+ * the program survives that the call is run elsewhere, and fails when four processes were lost with
+ * it, or three of all but the client's.
  *
  * Behind the function come its arguments, any number of these:
  * - DMI_IN(data): an input.  Data is a DMI_data_t of this client, whose value may not be there yet.
@@ -194,8 +196,8 @@ typedef struct {
  * - DMI_BYTES(ptr, size): these bytes, as they are now.
  * All bytes by value of a call together are at most 64 MiB: more are for DMI_data_put.
  *
- * The call chooses the process: where the most bytes of the inputs are, and where the fewest calls
- * wait.  It waits itself only when the client's calls have reached the bound of its options
+ * The call chooses the process: where the inputs are, or reach soonest, and where calls have to
+ * wait least.  It waits itself only when the client's calls have reached the bound of its options
  * (call_bytes).
  *
  * Errors: DMI_EINVAL when the client is not open, a value is not one of it or was dropped, a size

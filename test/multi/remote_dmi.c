@@ -254,7 +254,7 @@ static void badinput(void) {
   DMI_client_t *client = open_client(), *other = open_client(), *closed = open_client();
   DMI_data_t a, b, none = {{0}}, of_other, of_closed;
   DMI_client_options_t bad = {.call_bytes = -1};
-  DMI_arg_t strange = {{77, 0, 0}};
+  DMI_arg_t strange = {(const struct dmi_arg_kind *)77, {0, 0}};
   int64_t n = 1;
   a = DMI_data_put(client, &n, 8);
   of_other = DMI_data_put(other, &n, 8);
