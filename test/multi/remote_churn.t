@@ -72,7 +72,7 @@ for my $seed (@rounds) {
   for my $process (@killed, @late) {
     $t->wait_until(sub { !$process->running }, $process->name . ' ends');
   }
-  $_->wait_exit($_->events('opened') ? 0 : 1) for @late;
+  $_->wait_exit($_->events('opened') || !$_->{status} ? 0 : 1) for @late;
 }
 diag(join ', ', map { "$_: $happened{$_}" } sort keys %happened) if $soak;
 if (@rounds > 1) {
