@@ -103,7 +103,7 @@ struct dmi_remote_host {
 };
 
 /* Calls that take about as long: those of a function. */
-struct dmi_remote_kind {
+struct dmi_remote_pace {
   uint64_t took;   /* ns: mean; 0: not known */
   uint64_t counts; /* ns: what placed ones count; 0: not known */
 };
@@ -125,7 +125,7 @@ struct dmi_remote_book {
   struct dmi_remote_entry *unplaced, *kept, *failing;
   struct dmi_remote_item *settling; /* may be needed by nobody any more */
   uint64_t undone, bytes, lineage, kept_num, again, given_up;
-  struct dmi_remote_kind *kinds;
+  struct dmi_remote_pace *kinds;
   uint32_t kind_num, kind_room;
   uint64_t took;                  /* ns: mean of all calls; 0: not known */
   uint64_t rate;                  /* bytes per microsecond: mean of all servers; 0: not known */

@@ -13,16 +13,16 @@
 #define CALLS 8      /* the last so many count most in a mean */
 #define BY_CALL 125  /* bytes per microsecond, before any were seen to move: 1 Gbit/s */
 
-static struct dmi_remote_kind *kind_of(struct dmi_remote_book *book, uint32_t kind) {
+static struct dmi_remote_pace *kind_of(struct dmi_remote_book *book, uint32_t kind) {
   while (kind >= book->kind_num) {
     DMI_XALLOC_GROW(book->kinds, book->kind_num, book->kind_room);
-    book->kinds[book->kind_num++] = (struct dmi_remote_kind){0, 0};
+    book->kinds[book->kind_num++] = (struct dmi_remote_pace){0, 0};
   }
   return &book->kinds[kind];
 }
 
 uint64_t dmi_remote_book_time(struct dmi_remote_book *book, uint32_t kind) {
-  const struct dmi_remote_kind *at = kind_of(book, kind);
+  const struct dmi_remote_pace *at = kind_of(book, kind);
   if (at->counts) return at->counts;
   return (book->took ? book->took : FIRST) + BESIDE;
 }
@@ -46,7 +46,7 @@ static void count(struct dmi_remote_book *book, uint32_t kind, uint64_t counts) 
 }
 
 void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns) {
-  struct dmi_remote_kind *at = kind_of(book, kind);
+  struct dmi_remote_pace *at = kind_of(book, kind);
   uint64_t counts;
   at->took = mean(at->took, ns);
   book->took = mean(book->took, ns);
