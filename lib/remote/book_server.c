@@ -29,8 +29,8 @@ uint64_t dmi_remote_host_load(const struct dmi_remote_host *host) {
 /* Less to do per core; of equal ones, who came first. */
 static bool is_less(const struct dmi_remote_book *book, const struct dmi_remote_host *a,
                     const struct dmi_remote_host *b) {
-  const uint64_t left = dmi_remote_host_work(book, a) / a->about.cores;
-  const uint64_t right = dmi_remote_host_work(book, b) / b->about.cores;
+  const uint64_t left = dmi_remote_host_work(book, a) * b->about.cores;
+  const uint64_t right = dmi_remote_host_work(book, b) * a->about.cores;
   return left != right ? left < right : a->about.uid < b->about.uid;
 }
 

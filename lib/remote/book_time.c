@@ -11,6 +11,7 @@
 #define FIRST 100000 /* ns: of a call, before one is done */
 #define BESIDE 1000  /* ns: of each call, beside its function */
 #define CALLS 8      /* the last so many count most in a mean */
+#define MORE 4       /* so often the mean a call counts at most */
 #define BY_CALL 125  /* bytes per microsecond, before any were seen to move: 1 Gbit/s */
 
 static struct dmi_remote_pace *kind_of(struct dmi_remote_book *book, uint32_t kind) {
@@ -27,8 +28,12 @@ uint64_t dmi_remote_book_time(struct dmi_remote_book *book, uint32_t kind) {
   return (book->took ? book->took : FIRST) + BESIDE;
 }
 
+/* One call that was interrupted for long counts as a somewhat longer one: else all placed calls
+ * would be looked at, again and again until it is forgotten. */
 static uint64_t mean(uint64_t before, uint64_t now) {
-  return before ? (before * (CALLS - 1) + now) / CALLS : now;
+  if (!before) return now;
+  if (now / MORE > before) now = before * MORE;
+  return (before * (CALLS - 1) + now) / CALLS;
 }
 
 /* The placed calls of this kind count anew. */

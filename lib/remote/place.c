@@ -28,10 +28,15 @@ static uint64_t load_of(const struct dmi_remote_candidate *at,
   return ratio(at->load / at->cores, demand->took);
 }
 
+static uint64_t move_of(const struct dmi_remote_candidate *at,
+                        const struct dmi_remote_demand *demand) {
+  const uint64_t away = demand->inputs > at->there ? demand->inputs - at->there : 0;
+  return away ? ratio(time_to_move(away, at->rate), demand->took) : 0;
+}
+
 uint64_t dmi_remote_place_cost(const struct dmi_remote_candidate *at,
                                const struct dmi_remote_demand *demand) {
-  const uint64_t away = demand->inputs > at->there ? demand->inputs - at->there : 0;
-  return load_of(at, demand) + ratio(time_to_move(away, at->rate), demand->took);
+  return load_of(at, demand) + move_of(at, demand);
 }
 
 static bool fits(const struct dmi_remote_candidate *at, const struct dmi_remote_demand *demand) {
@@ -54,7 +59,7 @@ static uint64_t cost_beside(const struct dmi_remote_candidate *at,
                             const struct dmi_remote_demand *demand, uint64_t least) {
   const uint64_t load = load_of(at, demand), more = load - least;
   const uint64_t chance = least < 8 * ONE ? 0 : least < 32 * ONE ? ONE : least / 32;
-  const uint64_t moved = dmi_remote_place_cost(at, demand) - load;
+  const uint64_t moved = move_of(at, demand);
   return (more <= chance ? least : load) + (moved < ONE / 4 ? 0 : moved);
 }
 
@@ -67,8 +72,9 @@ static bool is_better(const struct dmi_remote_candidate *a, uint64_t cost,
 size_t dmi_remote_place_choose(const struct dmi_remote_candidate *at, size_t num,
                                const struct dmi_remote_demand *demand) {
   size_t best = DMI_REMOTE_NOWHERE;
-  const uint64_t load = least_load(at, num, demand);
-  uint64_t least = 0;
+  uint64_t load, least = 0;
+  if (num == 1) return fits(at, demand) ? 0 : best; /* as for calls without inputs */
+  load = least_load(at, num, demand);
   for (size_t i = 0; i < num; i++) {
     uint64_t cost;
     if (!fits(&at[i], demand)) continue;
