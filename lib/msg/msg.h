@@ -361,8 +361,8 @@ struct dmi_msg_capacity_return {
   uint64_t bytes;
 };
 
-/* SERVES, CALL, WANT, HAVE, CALL_DONE, RETURN, STEAL, STOLEN, DROP, CLOSE, ARENA: several of a kind, one
- * after the other in the body (docs/remote.md). */
+/* SERVES, CALL, WANT, HAVE, CALL_DONE, RETURN, STEAL, STOLEN, DROP, CLOSE, ARENA: several of a
+ * kind, one after the other in the body (docs/remote.md). */
 struct dmi_msg_remote {
   uint64_t num;
 };
@@ -373,7 +373,8 @@ struct dmi_msg_team {
   uint32_t to;
   uint64_t epoch;
   uint64_t serial; /* OFFER, PULL, BODY, PULLED: number of the send in its port and epoch */
-  uint64_t count;  /* OFFER: bytes of the message; CREDIT: of the window */
+  uint64_t count;  /* OFFER: bytes of the message; CREDIT: of the window; BODY with GONE: the
+                      error (DMI_E*) of the receive */
 };
 
 struct dmi_msg {

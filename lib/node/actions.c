@@ -159,10 +159,16 @@ bool dmi_actions_seed_moved(struct dmi_process *process) {
   return true;
 }
 
+/* This process does not leave after all. */
+static void stays(struct dmi_process *process) {
+  if (process->remote) process->program.remote->stays(process->remote);
+  if (process->teams) process->program.team->stays(process->teams);
+}
+
 void dmi_actions_stopped(struct dmi_process *process, bool stopped) {
   if (stopped) stopped = dmi_threads_stop(process->threads);
   /* A thread may have begun while remote functions were waited for: they begin here again. */
-  if (!stopped && process->remote) process->program.remote->stays(process->remote);
+  if (!stopped) stays(process);
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
 }
 
@@ -171,7 +177,7 @@ void dmi_actions_stopped(struct dmi_process *process, bool stopped) {
 static void stop_threads(struct dmi_process *process) {
   int32_t error = DMI_OK;
   bool runs = dmi_threads_running(process->threads);
-  if (process->teams && process->program.team->busy(process->teams)) runs = true;
+  if (process->teams && !process->program.team->stop(process->teams)) runs = true;
   if (process->remote && !runs) error = process->program.remote->stop(process->remote);
   if (error == DMI_OK || error == DMI_EBUSY) dmi_actions_stopped(process, error == DMI_OK && !runs);
 }
@@ -432,7 +438,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       break;
     case DMI_ACT_STAYS:
       dmi_threads_go_on(process->threads);
-      if (process->remote) process->program.remote->stays(process->remote);
+      stays(process);
       break;
     case DMI_ACT_DRAINED:
       drained(process);

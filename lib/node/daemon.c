@@ -83,7 +83,7 @@ static void *on_body(void *arg, uint32_t from, enum dmi_msg_class class, struct 
   if (class == DMI_CLASS_PAGE || class == DMI_CLASS_HANDOVER)
     return dmi_access_body(&process->access, from, msg);
   if (class == DMI_CLASS_TEAM && process->teams && msg->type == DMI_TEAM_BODY)
-    return process->program.team->where(process->teams, msg);
+    return process->program.team->where(process->teams, from, msg);
   /* Small, as msg/table.h limits it, but for WAKE_WITH, which is told when there is no memory. */
   msg->body.frame = dmi_frame_new(msg->body.len);
   return msg->body.frame ? msg->body.frame->bytes : NULL;

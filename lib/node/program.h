@@ -59,11 +59,14 @@ struct dmi_program_team {
   struct dmi_teams *(*make)(struct dmi_process *process); /* what process->teams is */
   void (*free)(struct dmi_teams *teams);
   /* Messages of class TEAM, in any thread that receives; as in net/net.h. */
-  void *(*where)(struct dmi_teams *teams, struct dmi_msg *msg);
+  void *(*where)(struct dmi_teams *teams, uint32_t from, struct dmi_msg *msg);
   bool (*message)(struct dmi_teams *teams, uint32_t from, struct dmi_msg *msg);
   /* ---- In the daemon thread ---- */
   void (*view)(struct dmi_teams *teams, const struct dmi_mact *view);
-  bool (*busy)(struct dmi_teams *teams);     /* a thread here is in a team, or joins one */
+  /* This process is to leave: no thread joins a team here any more.  False: one is in a team, or
+   * joins one, and the process must not leave. */
+  bool (*stop)(struct dmi_teams *teams);
+  void (*stays)(struct dmi_teams *teams);    /* it does not leave after all */
   void (*stopping)(struct dmi_teams *teams); /* DMI_exit was called */
   /* What DMI_function is for the program, for DMI_STEP_TEAM. */
   void (*step)(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
@@ -88,7 +91,7 @@ struct dmi_program {
   int32_t (*judge_rescale)(DMI_node_t *in, DMI_node_t *out, DMI_node_t *cur, int in_num,
                            int out_num, int cur_num);
   const struct dmi_program_remote *remote; /* NULL: the process takes no part in remote functions */
-  const struct dmi_program_team *team; /* NULL: there are no teams */
+  const struct dmi_program_team *team;     /* NULL: there are no teams */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

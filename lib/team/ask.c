@@ -4,7 +4,6 @@
  * A table that is too small is replaced by a larger one, and is told where that is.  It stays until
  * the team ends, since threads may know only the old one.
  */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "base/error.h"
 #include "base/xalloc.h"
 #include "node/calls.h"
-#include "sync/sync.h"
 #include "team/team_int.h"
 
 #define NO_TEAM "there is no team at this address"
@@ -46,7 +44,8 @@ static int32_t read_capacity(struct dmi_team_at *at) {
   struct dmi_team_table head;
   if (!dmi_access_read(access_of(at), at->addr, sizeof(head), &head, DMI_GET_READ, NULL))
     return dmi_error_last();
-  if (head.made != DMI_TEAM_MADE) return dmi_because(DMI_EINVAL, NO_TEAM);
+  if (head.made != DMI_TEAM_MADE || head.capacity > DMI_TEAM_RANKS_MOST)
+    return dmi_because(DMI_EINVAL, NO_TEAM);
   at->capacity = head.capacity;
   return DMI_OK;
 }
@@ -73,7 +72,8 @@ static int32_t ask_once(const struct dmi_team_at *at, const struct dmi_team_step
   return dmi_access_rmw(access_of(at), &call, NULL) ? DMI_OK : dmi_error_last();
 }
 
-/* Those whom an epoch concerns look at the table again. */
+/* Those whom it may concern look at the table again: an epoch has begun, or those that leave may
+ * go, or a rank of one that joins is cut off. */
 static void tell_epoch(const struct dmi_team_at *at, const struct dmi_team_answer *answer,
                        const struct dmi_team_slot *slots) {
   struct dmi_msg msg = {.type = DMI_TEAM_EPOCH, .map = answer->team};
@@ -86,20 +86,6 @@ static void tell_epoch(const struct dmi_team_at *at, const struct dmi_team_answe
   }
   dmi_team_tell(at->process->teams, &msg, uids, num);
   free(uids);
-}
-
-/* The table has moved; or it has taken the place of another one, whose bytes it does not have yet.
- */
-static int32_t follow(struct dmi_team_at *at, int64_t moved) {
-  const int64_t not_yet = DMI_TEAM_NOT_YET;
-  if (moved == not_yet) {
-    int64_t word = at->addr + (int64_t)offsetof(struct dmi_team_table, moved);
-    if (!dmi_sync_watch(at->process->sync, word, sizeof(moved), &not_yet, &moved, NULL))
-      return dmi_error_last();
-    return DMI_OK;
-  }
-  at->addr = moved;
-  return read_capacity(at);
 }
 
 /* The program may have overwritten the table. */
@@ -115,19 +101,21 @@ int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
                      struct dmi_team_answer *answer, struct dmi_team_slot **slots) {
   for (;;) {
     uint64_t size = sizeof(*answer) + at->capacity * sizeof(struct dmi_team_slot);
-    char *in = dmi_xalloc(1, size);
-    int32_t error = ask_once(at, step, in, size);
+    char *in = calloc(1, size);
+    int32_t error;
+    if (!in) return DMI_ENOMEM;
+    error = ask_once(at, step, in, size);
     memcpy(answer, in, sizeof(*answer));
     if (error == DMI_OK && answer->made != DMI_TEAM_MADE) error = dmi_because(DMI_EINVAL, NO_TEAM);
     if (error == DMI_OK && answer->error == DMI_TEAM_HAS_MOVED) {
       free(in);
-      error = follow(at, answer->moved);
+      at->addr = answer->moved;
+      error = read_capacity(at);
       if (error != DMI_OK) return error;
       continue;
     }
     if (error == DMI_OK && !is_right(at, step, answer)) error = dmi_because(DMI_EINVAL, NO_TEAM);
-    /* Who joins with a rank that is cut off learns it from the table, whatever the epoch. */
-    if (error == DMI_OK && (answer->begins || step->what == DMI_TEAM_RESIZE))
+    if (error == DMI_OK && answer->news)
       tell_epoch(at, answer, (const struct dmi_team_slot *)(void *)(in + sizeof(*answer)));
     if (error == DMI_OK && slots) {
       memmove(in, in + sizeof(*answer), size - sizeof(*answer));
@@ -140,6 +128,13 @@ int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
 }
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
+
+static int32_t check_size(int32_t size) {
+  if (size <= 0) return dmi_because(DMI_EINVAL, "a team has one rank or more");
+  if (size > DMI_TEAM_RANKS_MOST)
+    return dmi_because(DMI_EINVAL, "a team has at most 1048576 ranks");
+  return DMI_OK;
+}
 
 /* A new mapping with these bytes. */
 static int32_t new_table(struct dmi_process *process, const struct dmi_team_table *table,
@@ -166,8 +161,8 @@ static uint64_t new_number(struct dmi_process *process) {
 int32_t dmi_team_init(struct dmi_process *process, int64_t addr, int32_t size) {
   struct object object = {.made = DMI_TEAM_MADE};
   struct dmi_team_table *table;
-  int32_t error;
-  if (size <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "a team has one rank or more"));
+  int32_t error = check_size(size);
+  if (error != DMI_OK) return dmi_fail(error);
   table = malloc(dmi_team_table_size((uint32_t)size));
   if (!table) return dmi_fail(DMI_ENOMEM);
   dmi_team_table_init(table, new_number(process), size, (uint32_t)size);
@@ -202,39 +197,34 @@ int32_t dmi_team_destroy(struct dmi_process *process, int64_t addr) {
   return DMI_TRUE;
 }
 
-/* The table is to have space for `size` ranks.  Steps of others in between are done by the new one,
- * which has not its bytes before this has read the old one's: they wait. */
-static int32_t grow(struct dmi_team_at *at, const struct dmi_team_answer *before, int32_t size) {
-  struct dmi_team_table *table = calloc(1, dmi_team_table_size((uint32_t)size));
+/* The table is to have space for `size` ranks: a larger one with all that this one has takes its
+ * place.  DMI_EBUSY: this one has changed meanwhile.  Who is lost in between leaves a mapping that
+ * nobody uses. */
+static int32_t grow(struct dmi_team_at *at, int32_t size) {
   struct dmi_team_at more = {.process = at->process, .capacity = (uint32_t)size};
-  struct dmi_team_step step = {.what = DMI_TEAM_MOVE, .size = (int32_t)at->capacity};
+  struct dmi_team_step step = {.what = DMI_TEAM_LOOK};
   struct dmi_team_answer answer;
   struct dmi_team_slot *slots = NULL;
-  int32_t error = DMI_ENOMEM;
-  if (!table) return error;
-  dmi_team_table_init(table, before->team, size, (uint32_t)size);
-  table->moved = DMI_TEAM_NOT_YET;
-  error = new_table(at->process, table, &more.addr);
-  step.addr = more.addr;
-  if (error == DMI_OK) {
-    error = dmi_team_ask(at, &step, &answer, &slots);
-    if (error != DMI_OK) (void)dmi_call_munmap(at->process, more.addr, NULL);
-  }
-  if (error == DMI_OK) {
-    table->moved = 0;
-    table->epoch = answer.epoch;
-    table->size = answer.size;
-    table->wanted = answer.wanted;
-    table->capacity = answer.capacity;
-    memcpy(table->slots, slots, answer.capacity * sizeof(*slots));
-    dmi_team_table_grow(table, (uint32_t)size);
-    if (!dmi_access_write(access_of(at), more.addr, (int64_t)dmi_team_table_size((uint32_t)size),
-                          table, DMI_PUT_WRITE, NULL))
-      error = dmi_error_last();
-    *at = more;
+  struct dmi_team_table *table;
+  int32_t error = dmi_team_ask(at, &step, &answer, &slots);
+  if (error != DMI_OK) return error;
+  table = answer.capacity < (uint32_t)size ? malloc(dmi_team_table_size((uint32_t)size)) : NULL;
+  if (table) {
+    dmi_team_table_grow(table, &answer, slots, (uint32_t)size);
+    error = new_table(at->process, table, &more.addr);
+  } else {
+    error = answer.capacity < (uint32_t)size ? DMI_ENOMEM : DMI_EBUSY;
   }
   free(slots);
   free(table);
+  if (error != DMI_OK) return error;
+  step = (struct dmi_team_step){.what = DMI_TEAM_MOVE,
+                                .steps = answer.steps,
+                                .size = (int32_t)answer.capacity,
+                                .addr = more.addr};
+  error = dmi_team_ask(at, &step, &answer, NULL);
+  if (error != DMI_OK) (void)dmi_call_munmap(at->process, more.addr, NULL);
+  if (error == DMI_OK) *at = more;
   return error;
 }
 
@@ -243,11 +233,11 @@ int32_t dmi_team_resize(struct dmi_process *process, int64_t addr, int32_t size)
   struct dmi_team_answer answer;
   const struct dmi_team_step step = {.what = DMI_TEAM_RESIZE, .size = size};
   int32_t error = dmi_team_find(process, addr, &at);
+  if (error == DMI_OK) error = check_size(size);
   if (error != DMI_OK) return dmi_fail(error);
-  if (size <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "a team has one rank or more"));
   while ((error = dmi_team_ask(&at, &step, &answer, NULL)) == DMI_ESIZE) {
-    error = grow(&at, &answer, size);
-    if (error != DMI_OK && error != DMI_EBUSY) break; /* EBUSY: another call has made it larger */
+    error = grow(&at, size);
+    if (error != DMI_OK && error != DMI_EBUSY) break;
   }
   return dmi_result(error);
 }

@@ -34,6 +34,7 @@ static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, c
                      int64_t size) {
   if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
   if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
+  if ((uint64_t)size > DMI_WIRE_PAGE) return dmi_because(DMI_EINVAL, "the size is too large");
   if (size > 0 && !buf) return dmi_because(DMI_EINVAL, "there is no buffer");
   if (any && with == DMI_ANY) return DMI_OK;
   if (with >= 0 && with < rank->port.size) return DMI_OK;

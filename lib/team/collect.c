@@ -52,7 +52,7 @@ static int32_t check(struct dmi_team_rank *rank, int32_t root) {
   if (root < 0 || root >= rank->port.size)
     return dmi_because(DMI_EINVAL, "the team has no such rank");
   dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
-  if (rank->port.holes) error = dmi_because(DMI_ELOST, "a rank of the team has no thread");
+  if (rank->port.failed) error = dmi_because(DMI_ELOST, "a rank of the team has no thread");
   if (rank->port.reset) error = DMI_ERESET;
   if (rank->port.stopped) error = DMI_EEND;
   dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);
@@ -61,6 +61,7 @@ static int32_t check(struct dmi_team_rank *rank, int32_t root) {
 
 static int32_t check_bytes(const void *buf, int64_t size) {
   if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
+  if ((uint64_t)size > DMI_WIRE_PAGE) return dmi_because(DMI_EINVAL, "the size is too large");
   return size > 0 && !buf ? dmi_because(DMI_EINVAL, "there is no buffer") : DMI_OK;
 }
 
@@ -158,7 +159,7 @@ static int32_t check_reduction(struct dmi_team_reduction *how, const void *in) {
     if (how->size == 0) return dmi_because(DMI_EINVAL, "there is no such operation for this type");
   }
   if (how->size <= 0) return dmi_because(DMI_EINVAL, "the size is not positive");
-  if (how->num < 0 || how->num > INT64_MAX / how->size)
+  if ((uint64_t)how->size > DMI_WIRE_PAGE || how->num < 0 || how->num > INT64_MAX / how->size)
     return dmi_because(DMI_EINVAL, "the number of elements is wrong");
   return how->num && !in ? dmi_because(DMI_EINVAL, "there is no buffer") : DMI_OK;
 }

@@ -94,22 +94,18 @@ static int32_t begin(struct dmi_team_rank *rank, const struct dmi_team_answer *a
                      const struct dmi_team_slot *slots) {
   struct dmi_process *process = rank->teams->process;
   const size_t size = (size_t)answer->size;
-  bool *hole = dmi_xalloc(size, sizeof(*hole));
   uint32_t *uids = dmi_xalloc(size, sizeof(*uids));
   struct dmi_team_carry carry;
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; i++)
     uids[i] = slots[i].member;
-    hole[i] = slots[i].member == 0;
-  }
   dmi_team_lock(rank->teams, &carry);
   free(rank->uids);
   rank->uids = uids;
-  (void)dmi_team_port_begin(&rank->port, answer->epoch, answer->size, hole, &carry.out);
+  (void)dmi_team_port_begin(&rank->port, answer->epoch, answer->size, uids, &carry.out);
   for (size_t i = 0; i < size; i++) { /* lost since: no view tells it any more */
     if (is_gone(process, uids[i])) dmi_team_port_lost(&rank->port, (int32_t)i, &carry.out);
   }
   dmi_team_unlock(rank->teams, rank, &carry);
-  free(hole);
   return DMI_OK;
 }
 
@@ -133,7 +129,8 @@ static int32_t look(struct dmi_team_rank *rank, enum waits waits) {
                                                                     : DMI_ELOST;
     }
   } else if (answer.epoch == rank->port.epoch) {
-    error = DMI_EBUSY;
+    const bool goes = waits == TO_LEAVE && dmi_team_all_arrived(slots, answer.capacity);
+    error = goes ? DMI_OK : DMI_EBUSY; /* the next epoch may have to wait for others that join */
   } else if (waits == TO_RESET) {
     error = slot->member == self && rank->port.rank < answer.size
                 ? begin(rank, &answer, slots)
@@ -165,11 +162,25 @@ static int32_t arrive(struct dmi_team_rank *rank, enum dmi_team_arrived arrived)
 
 /* ---- Joining -------------------------------------------------------------------------------- */
 
-static void add(struct dmi_team_rank *rank) {
-  dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
-  if (atomic_load(&rank->teams->stopping)) rank->port.stopped = true;
-  DL_APPEND(rank->teams->ranks, rank);
-  dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);
+/* From here on the process does not leave.  False: it leaves. */
+static bool begin_join(struct dmi_teams *teams) {
+  bool can;
+  dmi_lock(&teams->lock, DMI_RANK_LEAF);
+  can = !teams->leaving;
+  if (can) teams->joining++;
+  dmi_unlock(&teams->lock, DMI_RANK_LEAF);
+  return can;
+}
+
+/* It has a rank here; NULL: it has none. */
+static void end_join(struct dmi_teams *teams, struct dmi_team_rank *rank) {
+  dmi_lock(&teams->lock, DMI_RANK_LEAF);
+  teams->joining--;
+  if (rank) {
+    if (atomic_load(&teams->stopping)) rank->port.stopped = true;
+    DL_APPEND(teams->ranks, rank);
+  }
+  dmi_unlock(&teams->lock, DMI_RANK_LEAF);
 }
 
 static void end(struct dmi_team_rank *rank) {
@@ -211,22 +222,34 @@ static int32_t take_rank(struct dmi_process *process, int64_t addr, int32_t want
   return DMI_OK;
 }
 
+/* A rank for a thread of this process, for which it waits. */
+static int32_t new_rank(struct dmi_process *process, int64_t addr, int32_t want,
+                        struct dmi_team_rank **rank) {
+  struct dmi_teams *teams = process->teams;
+  struct dmi_team_rank *new = calloc(1, sizeof(*new));
+  int32_t error;
+  if (!new) return DMI_ENOMEM;
+  new->teams = teams;
+  new->looks = DMI_TEAM_RESTS;
+  if (!begin_join(teams)) {
+    free(new);
+    return dmi_because(DMI_ELEAVING, "this process is leaving, or has left");
+  }
+  error = take_rank(process, addr, want, new);
+  end_join(teams, error == DMI_OK ? new : NULL);
+  if (error != DMI_OK) free(new);
+  *rank = new;
+  return error;
+}
+
 int32_t dmi_team_join(struct dmi_process *process, DMI_local_team_t *team, int64_t addr,
                       int32_t want) {
-  struct dmi_team_rank *rank;
+  struct dmi_team_rank *rank = NULL;
   int32_t error;
   if (!team) return dmi_fail(dmi_because(DMI_EINVAL, "there is no DMI_local_team_t"));
   name(team, NULL);
-  rank = calloc(1, sizeof(*rank));
-  if (!rank) return dmi_fail(DMI_ENOMEM);
-  rank->teams = process->teams;
-  rank->looks = DMI_TEAM_RESTS;
-  error = take_rank(process, addr, want, rank);
-  if (error != DMI_OK) {
-    free(rank);
-    return dmi_fail(error);
-  }
-  add(rank);
+  error = new_rank(process, addr, want, &rank);
+  if (error != DMI_OK) return dmi_fail(error);
   error = arrive(rank, DMI_TEAM_NOT_ARRIVED);
   if (error == DMI_OK) error = wait_epoch(rank, TO_JOIN);
   if (error == DMI_OK) {
@@ -294,6 +317,7 @@ int32_t dmi_team_reset(struct dmi_process *process, DMI_local_team_t *team) {
   (void)reset_port(rank, false);
   tell(rank, DMI_TEAM_RESET);
   wait_drained(rank);
+  if (atomic_load(&rank->teams->stopping)) return dmi_fail(DMI_EEND); /* it may not be drained */
   error = arrive(rank, DMI_TEAM_RESETS);
   if (error == DMI_OK) error = wait_epoch(rank, TO_RESET);
   if (error == DMI_OK) {

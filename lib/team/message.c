@@ -2,6 +2,7 @@
  * message.c - messages between ports: of this process by a call, of others by the network.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include <utlist.h>
 
@@ -91,6 +92,7 @@ static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
       send(teams, uid, &msg, &carry->flush);
       continue;
     }
+    msg.origin = uid;
     to = find(teams, &msg);
     if (to) (void)give(to, &msg, &carry->out);
     dmi_slice_drop(&msg.body);
@@ -135,37 +137,30 @@ void dmi_team_unlock(struct dmi_teams *teams, const struct dmi_team_rank *rank,
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-/* A message of the epoch comes from the process that has the rank. */
-static bool is_of(const struct dmi_team_rank *rank, dmi_uid_t from, const struct dmi_msg *msg) {
-  if (rank->port.epoch != msg->team.epoch) return true;
-  if (msg->team.from >= (uint32_t)rank->port.size) return false;
-  return rank->uids[msg->team.from] == from || rank->uids[msg->team.from] == 0;
-}
-
 bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg) {
   struct dmi_team_carry carry;
-  struct dmi_team_rank *rank;
-  bool good = msg->body.len == 0 || msg->body.ptr != NULL;
-  if (!good && msg->type == DMI_TEAM_EAGER) dmi_xalloc_fail(msg->body.len);
+  struct dmi_team_rank *rank = NULL;
+  bool good = true;
+  msg->origin = from;
+  if (msg->type == DMI_TEAM_EAGER && msg->body.len && !msg->body.ptr)
+    dmi_xalloc_fail(msg->body.len);
   dmi_team_lock(teams, &carry);
-  rank = find(teams, msg);
   if (is_for_all(msg)) {
     good = give_all(teams, msg, &carry.out);
-    rank = NULL;
-  } else if (rank && good) {
-    good = is_of(rank, from, msg) && give(rank, msg, &carry.out);
   } else {
-    good = true; /* its thread has left */
+    rank = find(teams, msg);
+    if (rank) good = give(rank, msg, &carry.out); /* else its thread has left */
   }
   deliver(teams, rank, &carry);
   unlock(teams, &carry);
   return good;
 }
 
-void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg) {
+void *dmi_team_where(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg) {
   struct dmi_team_carry carry;
   const struct dmi_team_rank *rank;
   void *buf;
+  msg->origin = from;
   dmi_team_lock(teams, &carry);
   rank = find(teams, msg);
   buf = rank ? dmi_team_port_where(&rank->port, msg) : NULL;
@@ -175,24 +170,40 @@ void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg) {
 
 /* ---- To all --------------------------------------------------------------------------------- */
 
-static bool is_new(const uint32_t *uids, uint32_t i) {
-  for (uint32_t j = 0; j < i; j++) {
-    if (uids[j] == uids[i]) return false;
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Others from number *at on, as many as can be flushed at once behind the lock. */
+static void tell_some(struct dmi_teams *teams, const struct dmi_msg *msg, const uint32_t *uids,
+                      uint32_t num, uint32_t *at) {
+  const dmi_uid_t self = teams->process->access.core.self;
+  struct dmi_team_carry carry;
+  uint32_t told = 0;
+  dmi_team_lock(teams, &carry);
+  for (; *at < num && told < DMI_FLUSH_MAX; ++*at) {
+    struct dmi_msg each = *msg;
+    if (uids[*at] == 0 || uids[*at] == self || (*at && uids[*at] == uids[*at - 1])) continue;
+    send(teams, uids[*at], &each, &carry.flush);
+    told++;
   }
-  return true;
+  unlock(teams, &carry);
 }
 
 void dmi_team_tell(struct dmi_teams *teams, const struct dmi_msg *msg, const uint32_t *uids,
                    uint32_t num) {
+  uint32_t *sorted = dmi_xalloc(num, sizeof(*sorted)), at = 0;
   struct dmi_team_carry carry;
-  struct dmi_msg copy = *msg;
+  struct dmi_msg here = *msg;
+  memcpy(sorted, uids, num * sizeof(*sorted));
+  qsort(sorted, num, sizeof(*sorted), by_number);
+  while (at < num)
+    tell_some(teams, msg, sorted, num, &at);
+  free(sorted);
+  here.origin = teams->process->access.core.self;
   dmi_team_lock(teams, &carry);
-  for (uint32_t i = 0; i < num; i++) {
-    struct dmi_msg each = *msg;
-    if (uids[i] == 0 || uids[i] == teams->process->access.core.self || !is_new(uids, i)) continue;
-    send(teams, uids[i], &each, &carry.flush);
-  }
-  (void)give_all(teams, &copy, &carry.out);
+  (void)give_all(teams, &here, &carry.out);
   deliver(teams, NULL, &carry);
   unlock(teams, &carry);
 }

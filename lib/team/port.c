@@ -129,6 +129,7 @@ void dmi_team_port_free(struct dmi_team_port *port) {
     port->ahead = item->next;
     dmi_team_item_free(port, item);
   }
+  dmi_team_ahead_free(port);
   free(port->peers);
   port->peers = NULL;
 }
@@ -138,6 +139,7 @@ static bool take_ahead(struct dmi_team_port *port, struct dmi_team_out *out) {
   struct dmi_team_item *item = port->ahead, *next;
   bool good = true;
   port->ahead = port->ahead_last = NULL;
+  dmi_team_ahead_free(port);
   for (; item; item = next) {
     struct dmi_msg msg = item->msg;
     next = item->next;
@@ -149,10 +151,10 @@ static bool take_ahead(struct dmi_team_port *port, struct dmi_team_out *out) {
   return good;
 }
 
-bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size, const bool *hole,
-                         struct dmi_team_out *out) {
+bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size,
+                         const uint32_t *processes, struct dmi_team_out *out) {
   struct dmi_team_item *first = port->first[0], *next;
-  bool old = DMI_BROKEN(port, DMI_TEAM_NO_EMPTY), good;
+  bool old = DMI_BROKEN(port, DMI_TEAM_NO_EMPTY);
   if (!old) drop_all(port);
   free(port->peers);
   port->peers = dmi_xalloc((size_t)size, sizeof(*port->peers));
@@ -164,20 +166,20 @@ bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t siz
   port->serial = 0;
   for (int32_t i = 0; i < size; i++) {
     port->peers[i].window = DMI_TEAM_WINDOW;
-    port->peers[i].hole = hole[i];
-    if (hole[i]) port->holes++;
+    port->peers[i].process = processes[i];
+    port->peers[i].hole = processes[i] == 0;
+    if (port->peers[i].hole) port->holes++;
   }
+  port->failed = port->holes != 0;
   if (old) { /* only with the rule switched off */
     port->first[0] = port->last[0] = NULL;
     for (; first; first = next) {
       next = first->next_all;
-      dmi_team_keep(port, &first->msg);
+      if (first->msg.team.from < (uint32_t)size) dmi_team_keep(port, &first->msg);
       dmi_team_item_free(port, first);
     }
   }
-  good = take_ahead(port, out);
-  if (port->reset_ahead == epoch) dmi_team_port_reset(port, out);
-  return good;
+  return take_ahead(port, out);
 }
 
 static void end_all(struct dmi_team_op **list, int32_t error, struct dmi_team_out *out) {
@@ -218,15 +220,42 @@ bool dmi_team_port_drained(const struct dmi_team_port *port) {
 
 /* ---- Losses --------------------------------------------------------------------------------- */
 
-static void end_with(struct dmi_team_op **list, int32_t rank, bool all, struct dmi_team_out *out) {
+/* Why operations end. */
+enum why {
+  LOST,  /* a rank was lost */
+  LEFT,  /* a rank has left */
+  ALONE, /* and all others had */
+  FAILED /* a collective call has failed */
+};
+
+static bool ends(const struct dmi_team_op *op, int32_t rank, enum why why) {
+  if (op->state == DMI_TEAM_PULLING) return why == LOST && op->from == rank;
+  if (op->state == DMI_TEAM_SENDING)
+    return why == LOST && op->peer == rank; /* else it is answered */
+  if (why == FAILED) return op->lane == DMI_TEAM_COLLECTIVE;
+  if (op->peer == DMI_TEAM_FROM_ANY) return why != LEFT;
+  return op->peer == rank;
+}
+
+/* True if a part of a collective call has ended. */
+static bool end_with(struct dmi_team_op **list, int32_t rank, enum why why,
+                     struct dmi_team_out *out) {
   struct dmi_team_op *op, *next;
+  bool collective = false;
   DL_FOREACH_SAFE(*list, op, next) {
-    bool waits = all && (op->peer == DMI_TEAM_FROM_ANY || op->lane == DMI_TEAM_COLLECTIVE);
-    int32_t with = op->state == DMI_TEAM_PULLING ? op->from : op->peer;
-    if (with != rank && !waits) continue;
+    if (!ends(op, rank, why)) continue;
+    if (op->lane == DMI_TEAM_COLLECTIVE) collective = true;
     DL_DELETE(*list, op);
     dmi_team_over(op, DMI_ELOST, out);
   }
+  return collective;
+}
+
+void dmi_team_fail(struct dmi_team_port *port, struct dmi_team_out *out) {
+  if (port->failed) return;
+  port->failed = true;
+  if (!DMI_BROKEN(port, DMI_TEAM_NO_FAIL)) (void)end_with(&port->sends, -1, FAILED, out);
+  (void)end_with(&port->posted, -1, FAILED, out);
 }
 
 void dmi_team_port_lost(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out) {
@@ -247,12 +276,14 @@ void dmi_team_port_lost(struct dmi_team_port *port, int32_t rank, struct dmi_tea
     }
   }
   if (DMI_BROKEN(port, DMI_TEAM_NO_HOLE)) return;
-  end_with(&port->sends, rank, false, out);
-  end_with(&port->pulls, rank, false, out);
-  end_with(&port->posted, rank, true, out);
+  (void)end_with(&port->sends, rank, LOST, out);
+  (void)end_with(&port->pulls, rank, LOST, out);
+  (void)end_with(&port->posted, rank, LOST, out);
+  dmi_team_fail(port, out);
 }
 
 void dmi_team_end_left(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out) {
-  end_with(&port->sends, rank, false, out);
-  end_with(&port->posted, rank, dmi_team_alone(port), out);
+  const enum why why = dmi_team_alone(port) ? ALONE : LEFT;
+  bool collective = end_with(&port->sends, rank, LEFT, out);
+  if (end_with(&port->posted, rank, why, out) || collective) dmi_team_fail(port, out);
 }

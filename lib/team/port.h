@@ -54,10 +54,12 @@ struct dmi_team_out {
   struct dmi_team_op *over; /* operations that are over, by `next` */
 };
 
-struct dmi_team_item; /* a message that is kept */
+struct dmi_team_item;  /* a message that is kept */
+struct dmi_team_ahead; /* what a rank has sent in an epoch that has not begun */
 
 struct dmi_team_peer {
   struct dmi_team_item *first[DMI_TEAM_LANES], *last[DMI_TEAM_LANES]; /* kept, in order */
+  uint32_t process;  /* that has it in this epoch; 0: a hole from the beginning */
   uint64_t window;   /* bytes that may still be sent to it */
   uint64_t used;     /* bytes of its window here: kept, or not given back */
   uint64_t received; /* of these, received and not given back */
@@ -82,6 +84,9 @@ enum dmi_team_rule {
   DMI_TEAM_NO_DRAIN,   /* T6: arrives while bytes come into a buffer */
   DMI_TEAM_NO_WAIT,    /* T6: the next epoch begins when one rank has arrived */
   DMI_TEAM_NO_HOLE,    /* T8: who waits for a lost rank is not told */
+  DMI_TEAM_NO_FAIL,    /* T8: offers of collective calls are not taken back */
+  DMI_TEAM_NO_STEPS,   /* a table that has changed is replaced by an older one */
+  DMI_TEAM_NO_REASON,  /* T8: who pulls what was taken back is told of a reset */
   DMI_TEAM_RULES
 };
 
@@ -93,19 +98,20 @@ struct dmi_team_account {
 };
 
 struct dmi_team_port {
-  uint64_t team;        /* its number */
-  uint64_t epoch;       /* 0: FORMING */
-  uint64_t before;      /* FORMING: only newer epochs concern it */
-  uint64_t reset_ahead; /* newest epoch that was reset before it began here */
-  uint64_t begun;       /* newest epoch that is known to have begun */
+  uint64_t team;   /* its number */
+  uint64_t epoch;  /* 0: FORMING */
+  uint64_t before; /* FORMING: only newer epochs concern it */
+  uint64_t begun;  /* newest epoch that is known to have begun */
   int32_t rank, size;
   bool reset;   /* state RESET */
   bool stopped; /* the program is ending */
+  bool failed;  /* a collective call has failed, or must: all do until the next epoch */
   struct dmi_team_peer *peers;
   uint32_t holes; /* peers that are holes */
   uint32_t left;  /* other peers that have left */
   struct dmi_team_item *first[DMI_TEAM_LANES], *last[DMI_TEAM_LANES]; /* of all, as they came */
   struct dmi_team_item *ahead, *ahead_last;                           /* of newer epochs */
+  struct dmi_team_ahead *windows;             /* what they use of the windows, by uthash.h */
   struct dmi_team_op *sends, *posted, *pulls; /* lists of utlist.h, in order of the calls */
   uint64_t serial;                            /* of the last offer */
   uint64_t kept;                              /* bytes in items */
@@ -123,10 +129,10 @@ DMI_MSGS_TEAM(DMI_TEAM_HANDLER)
 void dmi_team_port_init(struct dmi_team_port *port, uint64_t team, int32_t rank, uint64_t before);
 /* Frees what it holds; no operation may be in it. */
 void dmi_team_port_free(struct dmi_team_port *port);
-/* An epoch has begun, in which `size` ranks are; hole[i]: rank i has no thread.  Takes what came
- * ahead.  False: a message that came ahead was not of a correct peer. */
-bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size, const bool *hole,
-                         struct dmi_team_out *out);
+/* An epoch has begun, in which `size` ranks are; processes[i] has rank i, or it is 0: a hole. Takes
+ * what came ahead.  False: a message that came ahead was not of a correct peer. */
+bool dmi_team_port_begin(struct dmi_team_port *port, uint64_t epoch, int32_t size,
+                         const uint32_t *processes, struct dmi_team_out *out);
 /* The program is ending: who waits gets DMI_EEND, as all calls from here on. */
 void dmi_team_port_stop(struct dmi_team_port *port, struct dmi_team_out *out);
 /* State RESET: releases who waits. */
@@ -137,8 +143,8 @@ bool dmi_team_port_drained(const struct dmi_team_port *port);
 void dmi_team_port_lost(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out);
 
 /* ---- port_message.c ---- */
-/* A message for this port.  It takes over msg->body; a body without a frame is only valid during
- * the call.  False: a correct peer does not send it. */
+/* A message for this port, from process msg->origin.  It takes over msg->body; a body without a
+ * frame is only valid during the call.  False: a correct peer does not send it. */
 bool dmi_team_port_message(struct dmi_team_port *port, struct dmi_msg *msg,
                            struct dmi_team_out *out);
 /* Where to receive the body of a BODY; NULL: nobody waits for it. */

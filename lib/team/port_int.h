@@ -4,6 +4,7 @@
 #ifndef DMI_TEAM_PORT_INT_H
 #define DMI_TEAM_PORT_INT_H
 
+#include <uthash.h>
 #include <utlist.h>
 
 #include "base/mutation.h"
@@ -15,6 +16,20 @@ struct dmi_team_item {
   struct dmi_team_item *next;                /* of its rank; or of those that came ahead */
   struct dmi_msg msg;                        /* with its body */
 };
+
+/* Who has sent messages of a newer epoch.  The name may be wrong: that is seen when it begins. */
+struct dmi_team_sender {
+  uint64_t epoch;
+  uint32_t process, rank;
+};
+struct dmi_team_ahead {
+  struct dmi_team_sender sender;
+  uint64_t used; /* bytes of its window */
+  bool reset;    /* it has sent RESET */
+  bool left;     /* it has sent LEAVE */
+  UT_hash_handle hh;
+};
+void dmi_team_ahead_free(struct dmi_team_port *port);
 
 static inline enum dmi_team_lane dmi_team_lane_of(const struct dmi_team_port *port,
                                                   const struct dmi_msg *msg) {
@@ -52,6 +67,8 @@ void dmi_team_item_free(struct dmi_team_port *port, struct dmi_team_item *item);
 static inline bool dmi_team_alone(const struct dmi_team_port *port) {
   return port->holes + port->left + 1 >= (uint32_t)port->size;
 }
+/* T8: a collective call has failed, and so do all that wait. */
+void dmi_team_fail(struct dmi_team_port *port, struct dmi_team_out *out);
 /* Ends what waits for a rank that has left. */
 void dmi_team_end_left(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out);
 

@@ -2,8 +2,10 @@
  * port_message.c - messages that come to a port.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/xalloc.h"
 #include "dmi_api.h"
 #include "team/port_int.h"
 
@@ -41,6 +43,13 @@ static struct dmi_team_op *find(struct dmi_team_op *list, bool is_send, const st
   return NULL;
 }
 
+/* Why a send that was offered ended before it was pulled. */
+static int32_t why_gone(const struct dmi_team_port *port, const struct dmi_msg *pull) {
+  if (port->reset || pull->team.epoch != port->epoch) return DMI_ERESET;
+  if (port->stopped) return DMI_EEND;
+  return DMI_BROKEN(port, DMI_TEAM_NO_REASON) ? DMI_ERESET : DMI_ELOST;
+}
+
 /* Also of older epochs: who has pulled waits for an answer. */
 static void gone(const struct dmi_team_port *port, const struct dmi_msg *pull,
                  struct dmi_team_out *out) {
@@ -50,6 +59,17 @@ static void gone(const struct dmi_team_port *port, const struct dmi_msg *pull,
   msg->flags = DMI_F_GONE;
   msg->team.epoch = pull->team.epoch;
   msg->team.serial = pull->team.serial;
+  msg->team.count = (uint64_t)why_gone(port, pull);
+}
+
+/* A receive whose message is gone.  False: there is no such reason. */
+static bool end_gone(struct dmi_team_port *port, struct dmi_team_op *op, uint64_t why,
+                     struct dmi_team_out *out) {
+  if (why != DMI_ERESET && why != DMI_ELOST && why != DMI_EEND) return false;
+  DL_DELETE(port->pulls, op);
+  dmi_team_over(op, port->reset ? DMI_ERESET : (int32_t)why, out);
+  if (why == DMI_ELOST && op->lane == DMI_TEAM_COLLECTIVE) dmi_team_fail(port, out);
+  return true;
 }
 
 bool dmi_team_port_on_pull(struct dmi_team_port *port, struct dmi_msg *msg,
@@ -74,11 +94,9 @@ bool dmi_team_port_on_body(struct dmi_team_port *port, struct dmi_msg *msg,
   bool has_gone = (msg->flags & DMI_F_GONE) != 0;
   if (!op) return true; /* the sender was lost, and it came before */
   if (msg->body.len != (has_gone ? 0 : op->got)) return false;
+  if (has_gone) return end_gone(port, op, msg->team.count, out);
+  if (msg->body.len && !msg->body.ptr) return false;
   DL_DELETE(port->pulls, op);
-  if (has_gone) {
-    dmi_team_over(op, DMI_ERESET, out);
-    return true;
-  }
   /* The network has put it there; another port of this process has not. */
   if (msg->body.len && msg->body.ptr != op->buf) memcpy(op->buf, msg->body.ptr, msg->body.len);
   dmi_team_say(port, DMI_TEAM_PULLED, op->from, out)->team.serial = op->serial;
@@ -132,23 +150,70 @@ bool dmi_team_port_on_epoch(struct dmi_team_port *port, struct dmi_msg *msg,
 
 /* ---- Any message ---------------------------------------------------------------------------- */
 
+/* It comes from the process that has the rank. */
+static bool is_of(const struct dmi_team_port *port, const struct dmi_msg *msg) {
+  return msg->team.from < (uint32_t)port->size &&
+         port->peers[msg->team.from].process == msg->origin;
+}
+
 void *dmi_team_port_where(const struct dmi_team_port *port, const struct dmi_msg *msg) {
   const struct dmi_team_op *op;
-  if (msg->type != DMI_TEAM_BODY || msg->team.epoch != port->epoch) return NULL;
+  if (msg->type != DMI_TEAM_BODY || msg->team.epoch != port->epoch || !is_of(port, msg))
+    return NULL;
   op = find(port->pulls, false, msg);
   return op && op->got == msg->body.len ? op->buf : NULL;
 }
 
-/* Of an epoch that has not begun here. */
-static bool comes_ahead(struct dmi_team_port *port, struct dmi_msg *msg) {
-  struct dmi_team_item *item;
-  if (msg->type == DMI_TEAM_RESET) {
-    if (msg->team.epoch > port->reset_ahead) port->reset_ahead = msg->team.epoch;
-    return true;
+void dmi_team_ahead_free(struct dmi_team_port *port) {
+  struct dmi_team_ahead *ahead, *next;
+  HASH_ITER(hh, port->windows, ahead, next) {
+    HASH_DEL(port->windows, ahead);
+    free(ahead);
   }
-  if (msg->type != DMI_TEAM_EAGER && msg->type != DMI_TEAM_OFFER && msg->type != DMI_TEAM_LEAVE)
+}
+
+static struct dmi_team_ahead *ahead_of(struct dmi_team_port *port, const struct dmi_msg *msg) {
+  struct dmi_team_sender sender;
+  struct dmi_team_ahead *ahead;
+  memset(&sender, 0, sizeof(sender)); /* it is compared as bytes */
+  sender.epoch = msg->team.epoch;
+  sender.process = msg->origin;
+  sender.rank = msg->team.from;
+  HASH_FIND(hh, port->windows, &sender, sizeof(sender), ahead);
+  if (ahead) return ahead;
+  ahead = dmi_xalloc(1, sizeof(*ahead));
+  ahead->sender = sender;
+  HASH_ADD(hh, port->windows, sender, sizeof(sender), ahead);
+  return ahead;
+}
+
+/* False: it has sent more than its window, or has left already. */
+static bool may_be_ahead(struct dmi_team_ahead *ahead, const struct dmi_msg *msg) {
+  if (ahead->left) return false;
+  if (msg->type == DMI_TEAM_RESET) {
+    ahead->reset = true;
+  } else if (msg->type == DMI_TEAM_LEAVE) {
+    ahead->left = true;
+  } else {
+    if (dmi_team_cost(msg) > DMI_TEAM_WINDOW - ahead->used) return false;
+    ahead->used += dmi_team_cost(msg);
+  }
+  return true;
+}
+
+/* Of an epoch that has not begun here.  The one behind it cannot begin without this rank: such a
+ * message is for another thread that has had the rank since. */
+static bool comes_ahead(struct dmi_team_port *port, struct dmi_msg *msg) {
+  struct dmi_team_ahead *ahead;
+  struct dmi_team_item *item;
+  if (msg->type != DMI_TEAM_EAGER && msg->type != DMI_TEAM_OFFER && msg->type != DMI_TEAM_LEAVE &&
+      msg->type != DMI_TEAM_RESET)
     return false;
+  if (port->epoch && msg->team.epoch > port->epoch + 1) return true;
   if (DMI_BROKEN(port, DMI_TEAM_NO_AHEAD)) return true;
+  ahead = ahead_of(port, msg);
+  if (msg->type == DMI_TEAM_RESET && ahead->reset) return true;
+  if (!may_be_ahead(ahead, msg)) return false;
   item = dmi_team_item_new(port, msg);
   if (port->ahead_last) {
     port->ahead_last->next = item;
@@ -176,6 +241,8 @@ bool dmi_team_port_message(struct dmi_team_port *port, struct dmi_msg *msg,
     old = false;
   if (old) return is_old(port, msg, out);
   if (msg->team.from >= (uint32_t)port->size) return false;
+  if (port->peers[msg->team.from].process == 0) return true; /* it is known to be lost, not here */
+  if (!is_of(port, msg)) return false;
   switch (msg->type) {
 #define HANDLE(symbol, number, name, handler, ...) \
   case symbol:                                     \

@@ -77,9 +77,16 @@ static struct dmi_team_item *find(const struct dmi_team_port *port, const struct
 static bool hopeless(const struct dmi_team_port *port, const struct dmi_team_op *op) {
   bool any = op->peer == DMI_TEAM_FROM_ANY;
   if (DMI_BROKEN(port, DMI_TEAM_NO_HOLE)) return false;
-  if ((any || op->lane == DMI_TEAM_COLLECTIVE) && port->holes != 0) return true;
-  if (any) return port->left != 0 && dmi_team_alone(port);
+  if (op->lane == DMI_TEAM_COLLECTIVE && port->failed) return true;
+  if (any) return port->holes != 0 || (port->left != 0 && dmi_team_alone(port));
   return port->peers[op->peer].hole || port->peers[op->peer].left;
+}
+
+/* True if nobody will take what this sends. */
+static bool is_lost(const struct dmi_team_port *port, const struct dmi_team_op *op) {
+  const struct dmi_team_peer *peer = &port->peers[op->peer];
+  if (peer->hole || peer->left) return true;
+  return op->lane == DMI_TEAM_COLLECTIVE && port->failed && !DMI_BROKEN(port, DMI_TEAM_NO_FAIL);
 }
 
 void dmi_team_port_send(struct dmi_team_port *port, struct dmi_team_op *op,
@@ -93,8 +100,9 @@ void dmi_team_port_send(struct dmi_team_port *port, struct dmi_team_op *op,
     dmi_team_over(op, port->stopped ? DMI_EEND : DMI_ERESET, out);
     return;
   }
-  if (peer->hole || peer->left) {
+  if (is_lost(port, op)) {
     dmi_team_over(op, DMI_ELOST, out);
+    if (op->lane == DMI_TEAM_COLLECTIVE) dmi_team_fail(port, out);
     return;
   }
   msg = dmi_team_say(port, eager ? DMI_TEAM_EAGER : DMI_TEAM_OFFER, op->peer, out);
@@ -127,6 +135,7 @@ void dmi_team_port_receive(struct dmi_team_port *port, struct dmi_team_op *op,
   }
   if (hopeless(port, op)) {
     dmi_team_over(op, DMI_ELOST, out);
+    if (op->lane == DMI_TEAM_COLLECTIVE) dmi_team_fail(port, out);
     return;
   }
   op->state = DMI_TEAM_POSTED;

@@ -24,12 +24,19 @@ static void free_all(struct dmi_teams *teams) {
   free(teams);
 }
 
-static bool busy(struct dmi_teams *teams) {
+static bool stop(struct dmi_teams *teams) {
   bool any;
   dmi_lock(&teams->lock, DMI_RANK_LEAF);
-  any = teams->ranks != NULL;
+  any = teams->ranks != NULL || teams->joining != 0;
+  if (!any) teams->leaving = true;
   dmi_unlock(&teams->lock, DMI_RANK_LEAF);
-  return any;
+  return !any;
+}
+
+static void stays(struct dmi_teams *teams) {
+  dmi_lock(&teams->lock, DMI_RANK_LEAF);
+  teams->leaving = false;
+  dmi_unlock(&teams->lock, DMI_RANK_LEAF);
 }
 
 static void stopping(struct dmi_teams *teams) {
@@ -50,7 +57,8 @@ void dmi_team_use(struct dmi_program *program) {
                                                     .where = dmi_team_where,
                                                     .message = dmi_team_message,
                                                     .view = dmi_team_view,
-                                                    .busy = busy,
+                                                    .stop = stop,
+                                                    .stays = stays,
                                                     .stopping = stopping,
                                                     .step = dmi_team_step};
   program->team = &functions;

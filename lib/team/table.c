@@ -9,6 +9,7 @@
 
 static bool is_valid(const struct dmi_team_table *table, uint64_t bytes) {
   if (bytes < sizeof(*table) || table->made != DMI_TEAM_MADE) return false;
+  if (table->capacity > DMI_TEAM_RANKS_MOST) return false;
   if (dmi_team_table_size(table->capacity) != bytes) return false;
   return table->size >= 0 && table->wanted > 0 && (uint32_t)table->size <= table->capacity &&
          (uint32_t)table->wanted <= table->capacity;
@@ -39,34 +40,48 @@ void dmi_team_table_init(struct dmi_team_table *table, uint64_t team, int32_t si
   await_all(table);
 }
 
-void dmi_team_table_grow(struct dmi_team_table *table, uint32_t capacity) {
-  memset(&table->slots[table->capacity], 0, (capacity - table->capacity) * sizeof(table->slots[0]));
-  table->capacity = capacity;
-  table->moved = 0;
+void dmi_team_table_grow(struct dmi_team_table *table, const struct dmi_team_answer *answer,
+                         const struct dmi_team_slot *slots, uint32_t capacity) {
+  dmi_team_table_init(table, answer->team, answer->wanted, capacity);
+  table->epoch = answer->epoch;
+  table->steps = answer->steps;
+  table->size = answer->size;
+  memcpy(table->slots, slots, answer->capacity * sizeof(slots[0]));
 }
 
-/* T6, T7.  Nothing begins while nobody would be in it, unless the last one leaves. */
-static bool can_begin(const struct dmi_team_table *table, const struct dmi_team_step *step) {
-  bool any = false;
-  for (uint32_t i = 0; i < table->capacity; i++) {
-    const struct dmi_team_slot *slot = &table->slots[i];
-    bool joins = slot->next && slot->ready && is_rank(table, i);
-    if (slot->member && !slot->arrived) {
+/* Who waits for the next epoch with this rank. */
+static bool joins(const struct dmi_team_table *table, uint32_t i) {
+  return table->slots[i].next && table->slots[i].ready && is_rank(table, i);
+}
+
+bool dmi_team_all_arrived(const struct dmi_team_slot *slots, uint32_t capacity) {
+  for (uint32_t i = 0; i < capacity; i++) {
+    if (slots[i].member && !slots[i].arrived) return false;
+  }
+  return true;
+}
+
+static bool all_arrived(const struct dmi_team_table *table, const struct dmi_team_step *step) {
 #ifdef DMI_MUTATIONS
-      if (step->zero == DMI_TEAM_STEP_HASTY) continue;
+  if (step->zero == DMI_TEAM_STEP_HASTY) return true;
 #endif
-      return false;
-    }
-    if (slot->awaited && !joins) any = true;
-  }
   (void)step;
-  if (!any) return true;
-  /* Some rank is awaited; but if all members leave nobody waits for it. */
+  return dmi_team_all_arrived(table->slots, table->capacity);
+}
+
+/* T7: each rank that is awaited has a thread. */
+static bool is_complete(const struct dmi_team_table *table) {
   for (uint32_t i = 0; i < table->capacity; i++) {
-    if (stays(table, i)) return false;
-    if (table->slots[i].next && table->slots[i].ready) return false;
+    if (table->slots[i].awaited && !joins(table, i)) return false;
   }
-  return table->size > 0;
+  return true;
+}
+
+static bool any_stays(const struct dmi_team_table *table) {
+  for (uint32_t i = 0; i < table->capacity; i++) {
+    if (stays(table, i)) return true;
+  }
+  return false;
 }
 
 static bool any_change(const struct dmi_team_table *table) {
@@ -77,17 +92,20 @@ static bool any_change(const struct dmi_team_table *table) {
   return table->size > 0;
 }
 
+/* While some rank is awaited nothing begins; but when all members leave they need not wait for it:
+ * then the team is as it was at first, and who joins goes on waiting. */
 static bool begin(struct dmi_team_table *table, const struct dmi_team_step *step) {
+  const bool complete = is_complete(table);
   bool any = false;
-  if (!any_change(table) || !can_begin(table, step)) return false;
+  if (!any_change(table) || !all_arrived(table, step)) return false;
+  if (!complete && (table->size == 0 || any_stays(table))) return false;
   for (uint32_t i = 0; i < table->capacity; i++) {
     struct dmi_team_slot *slot = &table->slots[i];
     slot->was = slot->member;
     if (!stays(table, i)) {
-      bool joins = slot->next && slot->ready && is_rank(table, i);
-      slot->member = joins ? slot->next : 0;
-      if (joins) slot->next = 0;
-      if (joins) slot->ready = 0;
+      bool comes = complete && joins(table, i);
+      slot->member = comes ? slot->next : 0;
+      if (comes) slot->next = slot->ready = 0;
     }
     slot->arrived = DMI_TEAM_NOT_ARRIVED;
     slot->awaited = 0;
@@ -142,7 +160,8 @@ static int32_t arrive(struct dmi_team_table *table, const struct dmi_team_step *
 
 static int32_t unjoin(struct dmi_team_table *table, const struct dmi_team_step *step) {
   if (step->rank < 0 || (uint32_t)step->rank >= table->capacity) return DMI_EINVAL;
-  if (table->slots[step->rank].next == step->process) table->slots[step->rank].next = 0;
+  if (table->slots[step->rank].next == step->process)
+    table->slots[step->rank].next = table->slots[step->rank].ready = 0;
   return DMI_OK;
 }
 
@@ -159,6 +178,17 @@ static int32_t resize(struct dmi_team_table *table, int32_t size) {
   if ((uint32_t)size > table->capacity) return DMI_ESIZE;
   table->wanted = size;
   await_all(table);
+  return DMI_OK;
+}
+
+/* What the new table has must still be so. */
+static int32_t move(struct dmi_team_table *table, const struct dmi_team_step *step) {
+  bool same = step->steps == table->steps;
+#ifdef DMI_MUTATIONS
+  if (step->zero == DMI_TEAM_STEP_BLIND) same = true;
+#endif
+  if (!same || (uint32_t)step->size != table->capacity) return DMI_EBUSY;
+  table->moved = step->addr;
   return DMI_OK;
 }
 
@@ -187,9 +217,7 @@ static int32_t change(struct dmi_team_table *table, const struct dmi_team_step *
     case DMI_TEAM_RESIZE:
       return resize(table, step->size);
     case DMI_TEAM_MOVE:
-      if ((uint32_t)step->size != table->capacity) return DMI_EBUSY;
-      table->moved = step->addr;
-      return DMI_OK;
+      return move(table, step);
     case DMI_TEAM_END:
       return end(table);
     default:
@@ -210,8 +238,13 @@ void dmi_team_table_step(struct dmi_team_table *table, uint64_t bytes,
   if (in_size < sizeof(answer)) return;
   if (is_valid(table, bytes)) {
     answer.error = table->moved ? DMI_TEAM_HAS_MOVED : change(table, step, &answer.rank);
-    if (answer.error == DMI_OK && may_begin(step)) answer.begins = begin(table, step);
+    if (answer.error == DMI_OK && step->what != DMI_TEAM_LOOK) table->steps++;
+    if (answer.error == DMI_OK && may_begin(step)) {
+      answer.news = all_arrived(table, step) || step->what == DMI_TEAM_RESIZE;
+      answer.begins = begin(table, step);
+    }
     answer.team = table->team;
+    answer.steps = table->steps;
     answer.epoch = table->epoch;
     answer.moved = table->moved;
     answer.size = table->size;

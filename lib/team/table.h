@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define DMI_TEAM_MADE UINT64_C(0x444d497465616d31)
+#define DMI_TEAM_RANKS_MOST (1 << 20) /* each step answers with all slots */
 
 /* How a member's rank has ended its epoch. */
 enum dmi_team_arrived { DMI_TEAM_NOT_ARRIVED, DMI_TEAM_RESETS, DMI_TEAM_LEAVES };
@@ -30,7 +31,8 @@ struct dmi_team_table {
   uint64_t made;  /* DMI_TEAM_MADE */
   uint64_t team;  /* its number */
   uint64_t epoch; /* 0: none has begun */
-  int64_t moved;  /* address of the table that took its place; 0: none.  NOT_YET: it will come */
+  uint64_t steps; /* that were done, and may have changed it */
+  int64_t moved;  /* address of the table that took its place; 0: none */
   int32_t size;   /* ranks of this epoch */
   int32_t wanted; /* ranks of the next one */
   uint32_t capacity;
@@ -45,8 +47,9 @@ enum dmi_team_what {
   DMI_TEAM_UNJOIN,   /* who joined, and was not ready, gives its rank back */
   DMI_TEAM_GONE,     /* `process` was lost */
   DMI_TEAM_RESIZE,   /* the next epoch has `size` ranks */
-  DMI_TEAM_MOVE,     /* the table at `addr` takes its place, if it has a capacity of `size` */
-  DMI_TEAM_END       /* there is no such team any more */
+  DMI_TEAM_MOVE, /* the table at `addr`, which has what it had after `steps` steps with a capacity
+                    of `size`, takes its place; DMI_EBUSY: it has changed since */
+  DMI_TEAM_END   /* there is no such team any more */
 };
 
 struct dmi_team_step {
@@ -55,6 +58,7 @@ struct dmi_team_step {
   int32_t rank;
   uint32_t arrived; /* ARRIVE: enum dmi_team_arrived */
   uint64_t epoch;   /* ARRIVE of a member: its epoch */
+  uint64_t steps;   /* MOVE */
   int64_t addr;
   int32_t size;
   uint32_t zero;
@@ -66,30 +70,38 @@ struct dmi_team_answer {
   int32_t rank;  /* JOIN */
   uint64_t team;
   uint64_t epoch;
+  uint64_t steps;
   int64_t moved;
   int32_t size;
   int32_t wanted;
   uint32_t capacity;
   uint32_t begins; /* bool: this step has begun `epoch` */
-  uint64_t made;   /* DMI_TEAM_MADE: there is an answer */
+  uint32_t news;   /* bool: who waits at the table is to look at it again */
+  uint32_t zero;
+  uint64_t made; /* DMI_TEAM_MADE: there is an answer */
 };
 #define DMI_TEAM_HAS_MOVED 1000
-#define DMI_TEAM_NOT_YET ((int64_t)-1)
 
 static inline uint64_t dmi_team_table_size(uint32_t capacity) {
   return sizeof(struct dmi_team_table) + (uint64_t)capacity * sizeof(struct dmi_team_slot);
 }
 
+/* T6: all members of these slots have called reset or leave: those that leave may go. */
+bool dmi_team_all_arrived(const struct dmi_team_slot *slots, uint32_t capacity);
+
 void dmi_team_table_init(struct dmi_team_table *table, uint64_t team, int32_t size,
                          uint32_t capacity);
-/* The same team in a larger table: `table` has the bytes of the old one, and memory for the new. */
-void dmi_team_table_grow(struct dmi_team_table *table, uint32_t capacity);
+/* The same team in a larger table, from what a step answered of the old one. */
+void dmi_team_table_grow(struct dmi_team_table *table, const struct dmi_team_answer *answer,
+                         const struct dmi_team_slot *slots, uint32_t capacity);
 /* Does a step on a table of `bytes` bytes; `in` gets the answer and as many slots as fit. */
 void dmi_team_table_step(struct dmi_team_table *table, uint64_t bytes,
                          const struct dmi_team_step *step, void *in, uint64_t in_size);
 
 #ifdef DMI_MUTATIONS
-#define DMI_TEAM_STEP_HASTY 1 /* in step.zero: T6 is switched off */
+/* In step.zero: a rule is switched off. */
+#define DMI_TEAM_STEP_HASTY 1 /* T6: the next epoch begins when one rank has arrived */
+#define DMI_TEAM_STEP_BLIND 2 /* a table may have changed since the new one was made */
 #endif
 
 #endif

@@ -42,6 +42,8 @@ struct dmi_teams {
   struct dmi_team_rank *ranks;
   _Atomic uint32_t removed; /* newest process that is known to have been removed */
   uint32_t made;            /* teams that were made here */
+  uint32_t joining;         /* threads that ask for a rank; the lock */
+  bool leaving;             /* nobody joins, as this process leaves; the lock */
   atomic_bool stopping;     /* DMI_exit was called */
 };
 
@@ -66,7 +68,7 @@ void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry);
 void dmi_team_unlock(struct dmi_teams *teams, const struct dmi_team_rank *rank,
                      struct dmi_team_carry *carry);
 bool dmi_team_message(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg);
-void *dmi_team_where(struct dmi_teams *teams, struct dmi_msg *msg);
+void *dmi_team_where(struct dmi_teams *teams, dmi_uid_t from, struct dmi_msg *msg);
 /* Says RESET, EPOCH or LEAVE to these processes, each once, also to the ports here. */
 void dmi_team_tell(struct dmi_teams *teams, const struct dmi_msg *msg, const uint32_t *uids,
                    uint32_t num);

@@ -155,6 +155,10 @@ static void wrong(void) {
   FAILS(DMI_team_send(self_team, 0, &byte, -1, NULL), DMI_EINVAL);
   FAILS(DMI_team_send(self_team, 0, NULL, 1, &status), DMI_EINVAL);
   await(&status, DMI_FALSE);
+  FAILS(DMI_team_send(self_team, 0, &byte, INT64_MAX, NULL), DMI_EINVAL);
+  FAILS(DMI_team_bcast(self_team, 0, &byte, INT64_MAX), DMI_EINVAL);
+  FAILS(DMI_team_gather(self_team, 0, &byte, INT64_MAX, &byte), DMI_EINVAL);
+  FAILS(DMI_team_resize(team_at, INT32_MAX), DMI_EINVAL);
   FAILS(DMI_team_recv(self_team, -2, &byte, 1, NULL, NULL), DMI_EINVAL);
   FAILS(DMI_team_bcast(self_team, size, &byte, 1), DMI_EINVAL);
   FAILS(DMI_team_reduce(self_team, 0, &byte, &byte, 1, 99, DMI_OP_SUM), DMI_EINVAL);
@@ -342,6 +346,7 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&large, 8, 1, NULL));
   gather(processes, ids);
   FAILS(DMI_team_init(team_at, 0), DMI_EINVAL);
+  FAILS(DMI_team_init(team_at, (1 << 20) + 1), DMI_EINVAL);
   FAILS(DMI_team_destroy(team_at), DMI_EINVAL);
   OK(DMI_team_init(team_at, 1));
   OK(DMI_team_resize(team_at, ranks));

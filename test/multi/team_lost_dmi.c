@@ -10,22 +10,35 @@
 #include "multi.h"
 
 #define RANKS 3
+#define PART (100 << 10) /* bytes: they are pulled */
 
 struct job {
-  int64_t team, report, ready;
+  int64_t team, second, report, ready;
   int64_t rank;
 };
 
-/* Waits for rank 2, each in another way, until it is lost. */
-static void wait_for_lost(DMI_local_team_t *team, int32_t rank) {
+/* Waits for rank 2, each in another way, until it is lost.  In the second team rank 1 does not take
+ * its part of what rank 0 scatters: it hears of the loss before. */
+static void wait_for_lost(DMI_local_team_t *team, DMI_local_team_t *second, int32_t rank) {
   static char large[1 << 20]; /* only read, and not received */
+  static char part[PART];
   DMI_local_status_t status[2];
   int64_t value;
   int32_t ret;
   OK(DMI_team_recv(team, 2, &value, 8, NULL, &status[0]));
   OK(DMI_team_send(team, 2, large, sizeof(large), &status[1]));
-  if (rank == 0) FAILS(DMI_team_recv(team, DMI_ANY, &value, 8, NULL, NULL), DMI_ELOST);
-  if (rank == 1) FAILS(DMI_team_barrier(team), DMI_ELOST);
+  if (rank == 0) {
+    DMI_local_status_t any;
+    OK(DMI_team_recv(team, DMI_ANY, &value, 8, NULL, &any));
+    FAILS(DMI_team_scatter(second, 0, large, PART, part), DMI_ELOST);
+    DMI_wait(&any, &ret);
+    EQ(ret, DMI_FALSE);
+    EQ(DMI_errno(), DMI_ELOST);
+  }
+  if (rank == 1) {
+    FAILS(DMI_team_barrier(team), DMI_ELOST);
+    FAILS(DMI_team_scatter(second, 0, NULL, PART, part), DMI_ELOST);
+  }
   for (int i = 0; i < 2; i++) {
     DMI_wait(&status[i], &ret);
     EQ(ret, DMI_FALSE);
@@ -37,19 +50,20 @@ static void wait_for_lost(DMI_local_team_t *team, int32_t rank) {
 
 int64_t DMI_thread(int64_t addr) {
   struct job job;
-  DMI_local_team_t team;
+  DMI_local_team_t team, second;
   int64_t value = 1;
   int32_t rank, size;
   MUST(DMI_read(addr, sizeof(job), &job, DMI_GET_READ, NULL));
   MUST(DMI_team_join(&team, job.team, (int32_t)job.rank));
   MUST(DMI_team_rank(&team, &rank, &size));
+  MUST(DMI_team_join(&second, job.second, rank));
   OK(DMI_team_barrier(&team));
   OK(DMI_fad(job.ready, 1, &value, DMI_PUT_ATOMIC, NULL));
   if (rank == 2) { /* until it is killed */
     MUST(DMI_team_recv(&team, 2, &value, 8, NULL, NULL));
     return 0;
   }
-  wait_for_lost(&team, rank);
+  wait_for_lost(&team, &second, rank);
   /* A reset would release who has not heard of the loss. */
   OK(DMI_fad(job.ready, 1, &value, DMI_PUT_ATOMIC, NULL));
   wait_for(job.ready, RANKS + 2);
@@ -71,23 +85,26 @@ int64_t DMI_thread(int64_t addr) {
   OK(DMI_team_allreduce(&team, &value, &value, 1, DMI_TYPE_INT64, DMI_OP_SUM));
   EQ(value, 3);
   OK(DMI_team_leave(&team));
+  OK(DMI_team_leave(&second));
   check_report(job.report);
   return 0;
 }
 
 void DMI_main(int argc, char **argv) {
-  int64_t report, team, jobs, ready, value;
+  int64_t report, team, second, jobs, ready, value;
   DMI_thread_t threads[RANKS];
   int32_t ids[RANKS];
   (void)argc, (void)argv;
   MUST(DMI_mmap(&report, 16, 1, NULL));
   MUST(DMI_mmap(&ready, 8, 1, NULL));
   MUST(DMI_mmap(&team, sizeof(DMI_team_t), 1, NULL));
+  MUST(DMI_mmap(&second, sizeof(DMI_team_t), 1, NULL));
   MUST(DMI_mmap(&jobs, sizeof(struct job), RANKS, NULL));
   gather(RANKS, ids);
   OK(DMI_team_init(team, RANKS));
+  OK(DMI_team_init(second, RANKS));
   for (int32_t i = 0; i < RANKS; i++) {
-    struct job job = {.team = team, .report = report, .ready = ready, .rank = i};
+    struct job job = {.team = team, .second = second, .report = report, .ready = ready, .rank = i};
     int64_t at = jobs + i * (int64_t)sizeof(job);
     MUST(DMI_write(at, sizeof(job), &job, DMI_PUT_WRITE, NULL));
     MUST(DMI_create(&threads[i], ids[i], at, NULL));
@@ -98,5 +115,6 @@ void DMI_main(int argc, char **argv) {
     MUST(DMI_join(threads[i], &value, NULL));
   FAILS(DMI_join(threads[2], &value, NULL), DMI_ELOST);
   OK(DMI_team_destroy(team));
+  OK(DMI_team_destroy(second));
   verdict("team_lost", report);
 }

@@ -99,10 +99,12 @@ void team_judge_over(struct world *world, int32_t rank, struct call *call) {
     world->totals->released++;
     if (!world->ranks[rank].port.reset) { /* a PULL that came too late: RESET is on its way */
       if (call->is_send) team_wrong(world, "rank %d: a send was reset", rank);
+      if (world->reset != call->epoch) team_wrong(world, "rank %d: nobody has reset", rank);
     }
   } else if (op->error == DMI_ELOST) {
     world->totals->lost++;
-    if (!world->ranks[rank].port.holes && !world->ranks[rank].port.left)
+    if (!world->ranks[rank].port.holes && !world->ranks[rank].port.left &&
+        !world->ranks[rank].port.failed)
       team_wrong(world, "rank %d: nobody was lost", rank);
   } else if (op->error == DMI_ESIZE) {
     world->totals->small++;
@@ -146,7 +148,20 @@ static void check_windows(const struct world *world, int32_t rank) {
   if (port->kept > 4 * most) team_wrong(world, "rank %d keeps %" PRIu64 " bytes", rank, port->kept);
 }
 
+/* Who wants to leave waits for others only. */
+static void check_leavers(const struct world *world) {
+  bool any = false;
+  for (int32_t rank = 0; rank < world->size; rank++) {
+    const struct rank *self = &world->ranks[rank];
+    if (!is_there(world, rank) || self->phase == JOINS) continue;
+    if (self->phase != ARRIVED || !self->leaves) return;
+    any = true;
+  }
+  if (any) team_wrong(world, "all leave, and nobody has left");
+}
+
 void team_judge_quiet(struct world *world) {
+  check_leavers(world);
   for (int32_t rank = 0; rank < world->size; rank++) {
     const struct rank *self = &world->ranks[rank];
     const struct dmi_team_op *op;
@@ -157,7 +172,8 @@ void team_judge_quiet(struct world *world) {
     }
     if (self->port.pulls) team_wrong(world, "rank %d waits for bytes in vain", rank);
     for (op = self->port.sends; op; op = op->next) {
-      if (op->state == DMI_TEAM_SENDING || !is_there(world, op->peer))
+      bool fails = op->lane == DMI_TEAM_COLLECTIVE && self->port.failed;
+      if (op->state == DMI_TEAM_SENDING || !is_there(world, op->peer) || fails)
         team_wrong(world, "a send of rank %d waits in vain", rank);
     }
   }

@@ -54,10 +54,55 @@ static void tell(struct world *world, int32_t rank, enum dmi_msg_type type, uint
 void team_step(struct world *world, int32_t rank, struct dmi_team_step *step,
                struct dmi_team_answer *answer) {
   if (world->broken == DMI_TEAM_NO_WAIT) step->zero = DMI_TEAM_STEP_HASTY;
-  dmi_team_table_step(world->table, dmi_team_table_size(RANKS), step, answer, sizeof(*answer));
-  if (!answer->begins) return;
-  team_judge_epoch(world);
-  tell(world, rank, DMI_TEAM_EPOCH, answer->epoch);
+  if (world->broken == DMI_TEAM_NO_STEPS) step->zero = DMI_TEAM_STEP_BLIND;
+  dmi_team_table_step(world->table, dmi_team_table_size(world->table->capacity), step, answer,
+                      sizeof(*answer));
+  if (answer->begins) team_judge_epoch(world);
+  if (answer->news) tell(world, rank, DMI_TEAM_EPOCH, answer->epoch);
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+/* A larger table, which is not used before `move`. */
+static void grow(struct world *world, int32_t rank) {
+  struct rank *self = &world->ranks[rank];
+  struct dmi_team_step step = {.what = DMI_TEAM_LOOK};
+  struct {
+    struct dmi_team_answer answer;
+    struct dmi_team_slot slots[RANKS];
+  } in;
+  dmi_team_table_step(world->table, dmi_team_table_size(world->table->capacity), &step, &in,
+                      sizeof(in));
+  if (in.answer.capacity >= (uint32_t)world->size) return;
+  self->larger = dmi_xalloc(1, dmi_team_table_size(RANKS));
+  self->larger_steps = in.answer.steps;
+  dmi_team_table_grow(self->larger, &in.answer, in.slots, in.answer.capacity + 1);
+}
+
+static void move(struct world *world, int32_t rank) {
+  struct rank *self = &world->ranks[rank];
+  struct dmi_team_step step = {.what = DMI_TEAM_MOVE, .steps = self->larger_steps, .addr = 1};
+  struct dmi_team_answer answer;
+  step.size = (int32_t)self->larger->capacity - 1;
+  team_step(world, rank, &step, &answer);
+  if (answer.error == DMI_OK) {
+    free(world->table);
+    world->table = self->larger;
+    world->totals->moves++;
+  } else {
+    free(self->larger);
+  }
+  self->larger = NULL;
+}
+
+/* Some thread of its process asks for another size. */
+static void resize(struct world *world, int32_t rank) {
+  struct dmi_team_step step = {.what = DMI_TEAM_RESIZE};
+  struct dmi_team_answer answer;
+  step.size = (int32_t)rng_range(&world->rng, 1, (uint32_t)world->size);
+  team_step(world, rank, &step, &answer);
+  if (answer.error == DMI_ESIZE) grow(world, rank);
+  if (answer.error == DMI_OK) world->totals->resizes++;
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -94,9 +139,9 @@ static void send(struct world *world, int32_t rank, int32_t to) {
   op->size = team_body_size(world, rank, to, op->lane, k);
   op->buf = dmi_xalloc(op->size, 1);
   team_body_fill(world, op->buf, op->size, self->port.epoch, rank, to, op->lane, k);
-  if (!self->port.reset && !self->port.peers[to].hole) team_judge_sent(world, rank, call);
   world->totals->sends++;
   dmi_team_port_send(&self->port, op, &out);
+  if (op->state != DMI_TEAM_OVER || op->error == DMI_OK) team_judge_sent(world, rank, call);
   team_carry(world, rank, &out);
   dmi_team_out_free(&out);
 }
@@ -147,6 +192,7 @@ static void reset(struct world *world, int32_t rank, bool leaves) {
   struct dmi_team_out out = {0};
   self->leaves = leaves;
   self->phase = DRAINS;
+  if (!leaves) world->reset = self->port.epoch;
   dmi_team_port_reset(&self->port, &out);
   team_carry(world, rank, &out);
   dmi_team_out_free(&out);
@@ -162,6 +208,7 @@ static void join(struct world *world, int32_t rank) {
   step.process = world->processes + 1;
   team_step(world, rank, &step, &answer);
   if (answer.error != DMI_OK) return; /* the one before is still in the table */
+  free(self->larger);
   memset(self, 0, sizeof(*self));
   self->process = ++world->processes;
   self->phase = JOINS;
@@ -172,24 +219,48 @@ static void join(struct world *world, int32_t rank) {
   world->totals->joins++;
 }
 
+/* Gives its rank back, which there is not any more. */
+static void unjoin(struct world *world, int32_t rank) {
+  struct rank *self = &world->ranks[rank];
+  struct dmi_team_step step = {.what = DMI_TEAM_UNJOIN, .rank = rank, .process = self->process};
+  struct dmi_team_answer answer;
+  team_step(world, rank, &step, &answer);
+  dmi_team_port_free(&self->port);
+  self->phase = ABSENT;
+  world->totals->cut++;
+}
+
+/* True if the rank is in no epoch any more. */
+static bool is_cut(struct world *world, int32_t rank) {
+  const struct rank *self = &world->ranks[rank];
+  if (self->phase == JOINS)
+    return world->table->slots[rank].next == self->process && rank >= world->table->wanted;
+  return self->phase == ARRIVED && world->table->epoch > self->port.epoch &&
+         rank >= world->table->size;
+}
+
+static void go(struct rank *self) {
+  dmi_team_port_free(&self->port);
+  self->phase = ABSENT;
+}
+
 /* Its epoch has begun. */
 static void begin(struct world *world, int32_t rank) {
   struct rank *self = &world->ranks[rank];
   struct dmi_team_out out = {0};
-  bool hole[RANKS] = {false};
+  uint32_t processes[RANKS] = {0};
   if (self->leaves && self->phase == ARRIVED) {
-    dmi_team_port_free(&self->port);
-    self->phase = ABSENT;
+    go(self);
     return;
   }
   if (world->table->slots[rank].member != self->process) return; /* it joins later */
   if (self->phase == ARRIVED && world->table->epoch == self->port.epoch) return;
   for (int32_t i = 0; i < world->table->size; i++)
-    hole[i] = world->table->slots[i].member == 0;
+    processes[i] = world->table->slots[i].member;
   if (self->port.ahead) world->totals->ahead++;
   self->phase = WORKS;
   memset(self->knows, 0, sizeof(self->knows));
-  if (!dmi_team_port_begin(&self->port, world->table->epoch, world->table->size, hole, &out))
+  if (!dmi_team_port_begin(&self->port, world->table->epoch, world->table->size, processes, &out))
     team_wrong(world, "rank %d: what came ahead was wrong", rank);
   team_carry(world, rank, &out);
   dmi_team_out_free(&out);
@@ -201,8 +272,14 @@ static void begin(struct world *world, int32_t rank) {
 void team_rank_hears(struct world *world, int32_t rank) {
   struct rank *self = &world->ranks[rank];
   if (self->phase != JOINS && self->phase != ARRIVED) return;
-  if (self->port.begun > self->port.epoch && world->table->epoch >= self->port.begun)
+  if (self->phase == ARRIVED && self->leaves && world->table->epoch == self->port.epoch &&
+      dmi_team_all_arrived(world->table->slots, world->table->capacity)) {
+    go(self);
+  } else if (is_cut(world, rank) && !self->leaves) {
+    unjoin(world, rank);
+  } else if (self->port.begun > self->port.epoch && world->table->epoch >= self->port.begun) {
     begin(world, rank);
+  }
 }
 
 void team_rank_loses(struct world *world, int32_t rank, int32_t dead) {
@@ -225,18 +302,32 @@ static bool may_leave(const struct rank *self) {
   return !self->port.sends && !self->port.posted && !self->port.pulls;
 }
 
+/* At the end who is awaited comes, so that others can leave. */
+static bool may_join(const struct world *world, int32_t rank) {
+  const struct dmi_team_table *table = world->table;
+  if ((uint32_t)rank >= table->capacity) return false;
+  if (!world->ends) return true;
+  return table->slots[rank].awaited && !table->slots[rank].next && table->size > 0;
+}
+
 bool team_rank_acts(struct world *world, int32_t rank) {
   struct rank *self = &world->ranks[rank];
   int32_t other;
+  if (self->larger && self->phase != DEAD && (world->ends || rng_once_in(&world->rng, 4))) {
+    move(world, rank);
+    return true;
+  }
   switch (self->phase) {
     case ABSENT:
-      if (world->ends) return false;
+      if (!may_join(world, rank)) return false;
       join(world, rank);
       return true;
     case WORKS:
       other = (int32_t)rng_below(&world->rng, (uint32_t)self->port.size);
       if (self->port.reset || world->ends || rng_once_in(&world->rng, 150)) {
         reset(world, rank, may_leave(self) && (world->ends || rng_once_in(&world->rng, 8)));
+      } else if (rng_once_in(&world->rng, 400) && !self->larger) {
+        resize(world, rank);
       } else if (rng_once_in(&world->rng, 2)) {
         send(world, rank, other);
       } else if (rng_once_in(&world->rng, 20)) {

@@ -39,6 +39,7 @@ static void deliver(struct world *world, int32_t from, int32_t to) {
   struct dmi_team_out out = {0};
   world->first[from][to] = letter->next;
   if (!letter->next) world->last[from][to] = NULL;
+  letter->msg.origin = letter->from_process;
   if (is_there(self, letter->to_process)) {
     void *where = dmi_team_port_where(&self->port, &letter->msg);
     if (where && letter->msg.body.len) { /* as the network does */
@@ -83,6 +84,8 @@ static void kill_one(struct world *world) {
   for (int32_t i = 0; i < world->size; i++)
     world->ranks[i].knows[rank] = false;
   dmi_team_port_free(&self->port);
+  free(self->larger); /* a mapping that nobody knows */
+  self->larger = NULL;
   world->totals->losses++;
 }
 
@@ -145,12 +148,14 @@ static void end(struct world *world) {
     if (self->phase != ABSENT && self->phase != JOINS)
       team_wrong(world, "rank %d hangs (phase %d)", i, (int)self->phase);
     dmi_team_port_free(&self->port);
+    free(self->larger);
     if (self->port.kept) team_wrong(world, "rank %d counts bytes that it does not keep", i);
   }
 }
 
 static void run(uint64_t seed, enum dmi_team_rule broken, struct totals *totals) {
   struct world *world = dmi_xalloc(1, sizeof(*world));
+  int32_t first;
   world->totals = totals;
   world->seed = seed;
   world->broken = broken;
@@ -158,7 +163,8 @@ static void run(uint64_t seed, enum dmi_team_rule broken, struct totals *totals)
   world->size = (int32_t)rng_range(&world->rng, 2, RANKS);
   world->may_lose = rng_once_in(&world->rng, 2);
   world->table = dmi_xalloc(1, dmi_team_table_size(RANKS));
-  dmi_team_table_init(world->table, 77, world->size, RANKS);
+  first = (int32_t)rng_range(&world->rng, 1, (uint32_t)world->size);
+  dmi_team_table_init(world->table, 77, first, (uint32_t)first);
   for (int i = 0; i < STEPS; i++) {
     uint32_t draw = rng_below(&world->rng, 100);
     if (draw < 55) {
@@ -190,7 +196,9 @@ static const char *const names[] = {
     [DMI_TEAM_NO_EPOCH] = "NO_EPOCH",   [DMI_TEAM_NO_AHEAD] = "NO_AHEAD",
     [DMI_TEAM_NO_GONE] = "NO_GONE",     [DMI_TEAM_NO_RELEASE] = "NO_RELEASE",
     [DMI_TEAM_NO_EMPTY] = "NO_EMPTY",   [DMI_TEAM_NO_DRAIN] = "NO_DRAIN",
-    [DMI_TEAM_NO_WAIT] = "NO_WAIT",     [DMI_TEAM_NO_HOLE] = "NO_HOLE"};
+    [DMI_TEAM_NO_WAIT] = "NO_WAIT",     [DMI_TEAM_NO_HOLE] = "NO_HOLE",
+    [DMI_TEAM_NO_FAIL] = "NO_FAIL",     [DMI_TEAM_NO_REASON] = "NO_REASON",
+    [DMI_TEAM_NO_STEPS] = "NO_STEPS"};
 _Static_assert(sizeof(names) / sizeof(names[0]) == DMI_TEAM_RULES, "each rule has a name");
 
 /* A broken port may do anything: each seed runs in a child.  True: something was noticed. */
@@ -255,8 +263,8 @@ int main(int argc, char **argv) {
   printf("%" PRIu64 " seeds, sends %" PRIu64 ", receives %" PRIu64 ", offers %" PRIu64
          ", resets %" PRIu64 ", leaves %" PRIu64 ", losses %" PRIu64 ", joins %" PRIu64
          ", epochs %" PRIu64 ", released %" PRIu64 ", lost %" PRIu64 ", small %" PRIu64
-         ", ahead %" PRIu64 "\n",
+         ", ahead %" PRIu64 ", resizes %" PRIu64 ", moves %" PRIu64 ", cut %" PRIu64 "\n",
          t.seeds, t.sends, t.receives, t.offers, t.resets, t.leaves, t.losses, t.joins, t.epochs,
-         t.released, t.lost, t.small, t.ahead);
+         t.released, t.lost, t.small, t.ahead, t.resizes, t.moves, t.cut);
   return 0;
 }

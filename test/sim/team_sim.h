@@ -48,7 +48,9 @@ struct rank {
   struct call calls[OPS];
   uint64_t call_num;
   bool leaves;
-  bool knows[RANKS]; /* that the rank, which is DEAD, was lost */
+  bool knows[RANKS];             /* that the rank, which is DEAD, was lost */
+  struct dmi_team_table *larger; /* it has made one, and has not told the old one; or NULL */
+  uint64_t larger_steps;
 };
 
 struct letter {
@@ -59,7 +61,7 @@ struct letter {
 
 struct totals {
   uint64_t seeds, sends, receives, resets, leaves, losses, joins, epochs, offers, released, lost,
-      small, ahead;
+      small, ahead, resizes, moves, cut;
 };
 
 struct world {
@@ -69,8 +71,9 @@ struct world {
   struct rank ranks[RANKS];
   struct letter *first[RANKS][RANKS], *last[RANKS][RANKS];
   struct pair pairs[RANKS][RANKS][DMI_TEAM_LANES];
-  struct dmi_team_table *table;
-  uint32_t processes; /* uids given out */
+  struct dmi_team_table *table; /* the newest: all steps are done on it */
+  uint32_t processes;           /* uids given out */
+  uint64_t reset;               /* newest epoch that some rank has reset */
   bool may_lose;
   bool ends; /* nobody begins anything but resets */
   enum dmi_team_rule broken;
