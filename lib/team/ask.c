@@ -182,7 +182,7 @@ int32_t dmi_team_destroy(struct dmi_process *process, int64_t addr) {
   const struct dmi_team_step step = {.what = DMI_TEAM_END};
   struct object object, none = {0};
   int32_t error = dmi_team_find(process, addr, &at);
-  if (error == DMI_OK) error = dmi_team_ask(&at, &step, &answer, NULL);
+  if (error == DMI_OK) error = dmi_team_ask_free(&at, &step, &answer);
   if (error != DMI_OK) return dmi_fail(error);
   if (!dmi_access_read(&process->access, addr, sizeof(object), &object, DMI_GET_READ, NULL) ||
       !dmi_access_write(&process->access, addr, sizeof(none), &none, DMI_PUT_WRITE, NULL))

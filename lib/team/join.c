@@ -66,25 +66,35 @@ void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view) {
 }
 
 /* Has the table forget processes that were lost.  *answer: as it is then. */
-static int32_t forget_lost(struct dmi_team_rank *rank, struct dmi_team_answer *answer,
+static int32_t forget_lost(struct dmi_team_at *at, struct dmi_team_answer *answer,
                            struct dmi_team_slot **slots) {
-  struct dmi_process *process = rank->teams->process;
   struct dmi_team_step step = {.what = DMI_TEAM_LOOK};
-  int32_t error = dmi_team_ask(&rank->at, &step, answer, slots);
+  int32_t error = dmi_team_ask(at, &step, answer, slots);
   if (error != DMI_OK) return error;
   for (uint32_t i = 0; i < answer->capacity; i++) {
     const struct dmi_team_slot *slot = &(*slots)[i];
-    dmi_uid_t gone = is_gone(process, slot->member) ? slot->member
-                     : is_gone(process, slot->next) ? slot->next
-                                                    : 0;
+    dmi_uid_t gone = is_gone(at->process, slot->member) ? slot->member
+                     : is_gone(at->process, slot->next) ? slot->next
+                                                        : 0;
     if (!gone) continue;
     step = (struct dmi_team_step){.what = DMI_TEAM_GONE, .process = gone};
     free(*slots);
-    error = dmi_team_ask(&rank->at, &step, answer, slots);
+    error = dmi_team_ask(at, &step, answer, slots);
     if (error != DMI_OK) return error;
     i = UINT32_MAX; /* from the beginning: they are other slots now */
   }
   return DMI_OK;
+}
+
+int32_t dmi_team_ask_free(struct dmi_team_at *at, const struct dmi_team_step *step,
+                          struct dmi_team_answer *answer) {
+  struct dmi_team_slot *slots = NULL;
+  int32_t error = dmi_team_ask(at, step, answer, NULL);
+  if (error != DMI_EBUSY) return error;
+  error = forget_lost(at, answer, &slots);
+  if (error != DMI_OK) return error;
+  free(slots);
+  return dmi_team_ask(at, step, answer, NULL);
 }
 
 /* ---- The next epoch ------------------------------------------------------------------------- */
@@ -118,7 +128,7 @@ static int32_t look(struct dmi_team_rank *rank, enum waits waits) {
   struct dmi_team_answer answer;
   struct dmi_team_slot *slots = NULL;
   const struct dmi_team_slot *slot;
-  int32_t error = forget_lost(rank, &answer, &slots);
+  int32_t error = forget_lost(&rank->at, &answer, &slots);
   if (error != DMI_OK) return error;
   slot = &slots[rank->port.rank];
   if (waits == TO_JOIN) {
@@ -215,7 +225,7 @@ static int32_t take_rank(struct dmi_process *process, int64_t addr, int32_t want
       .what = DMI_TEAM_JOIN, .process = process->access.core.self, .rank = want};
   struct dmi_team_answer answer;
   int32_t error = dmi_team_find(process, addr, &rank->at);
-  if (error == DMI_OK) error = dmi_team_ask(&rank->at, &step, &answer, NULL);
+  if (error == DMI_OK) error = dmi_team_ask_free(&rank->at, &step, &answer);
   if (error != DMI_OK) return error;
   dmi_team_port_init(&rank->port, answer.team, answer.rank, answer.epoch);
   rank->port.account = (struct dmi_team_account){keep, drop, process};

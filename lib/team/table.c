@@ -24,10 +24,10 @@ static bool stays(const struct dmi_team_table *table, uint32_t i) {
   return slot->member && slot->arrived != DMI_TEAM_LEAVES && is_rank(table, i);
 }
 
-/* Each rank that has no thread is awaited. */
+/* The next epoch needs a thread for each rank, also for one that leaves before. */
 static void await_all(struct dmi_team_table *table) {
   for (uint32_t i = 0; i < table->capacity; i++)
-    table->slots[i].awaited = is_rank(table, i) && !stays(table, i);
+    table->slots[i].awaited = is_rank(table, i);
 }
 
 void dmi_team_table_init(struct dmi_team_table *table, uint64_t team, int32_t size,
@@ -72,7 +72,7 @@ static bool all_arrived(const struct dmi_team_table *table, const struct dmi_tea
 /* T7: each rank that is awaited has a thread. */
 static bool is_complete(const struct dmi_team_table *table) {
   for (uint32_t i = 0; i < table->capacity; i++) {
-    if (table->slots[i].awaited && !joins(table, i)) return false;
+    if (table->slots[i].awaited && !stays(table, i) && !joins(table, i)) return false;
   }
   return true;
 }
@@ -168,7 +168,7 @@ static int32_t unjoin(struct dmi_team_table *table, const struct dmi_team_step *
 static void gone(struct dmi_team_table *table, uint32_t process) {
   for (uint32_t i = 0; i < table->capacity; i++) {
     struct dmi_team_slot *slot = &table->slots[i];
-    if (slot->member == process) slot->member = 0;
+    if (slot->member == process) slot->member = slot->awaited = 0; /* a hole */
     if (slot->next == process) slot->next = slot->ready = 0;
   }
 }

@@ -97,6 +97,10 @@ int32_t dmi_team_end(struct dmi_team_rank *rank, struct dmi_team_wait *wait);
 
 /* ---- join.c ---- */
 void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view);
+/* A step that is refused (DMI_EBUSY) for ranks that threads have: not for those of lost processes.
+ */
+int32_t dmi_team_ask_free(struct dmi_team_at *at, const struct dmi_team_step *step,
+                          struct dmi_team_answer *answer);
 void dmi_team_rank_free(struct dmi_team_rank *rank);
 
 #endif

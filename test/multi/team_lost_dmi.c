@@ -13,7 +13,7 @@
 #define PART (100 << 10) /* bytes: they are pulled */
 
 struct job {
-  int64_t team, second, report, ready;
+  int64_t team, second, third, report, ready;
   int64_t rank;
 };
 
@@ -58,8 +58,11 @@ int64_t DMI_thread(int64_t addr) {
   MUST(DMI_team_rank(&team, &rank, &size));
   MUST(DMI_team_join(&second, job.second, rank));
   OK(DMI_team_barrier(&team));
-  OK(DMI_fad(job.ready, 1, &value, DMI_PUT_ATOMIC, NULL));
+  if (rank != 2) OK(DMI_fad(job.ready, 1, &value, DMI_PUT_ATOMIC, NULL));
   if (rank == 2) { /* until it is killed */
+    DMI_local_team_t third;
+    MUST(DMI_team_join(&third, job.third, 0));
+    OK(DMI_fad(job.ready, 1, &value, DMI_PUT_ATOMIC, NULL));
     MUST(DMI_team_recv(&team, 2, &value, 8, NULL, NULL));
     return 0;
   }
@@ -91,7 +94,8 @@ int64_t DMI_thread(int64_t addr) {
 }
 
 void DMI_main(int argc, char **argv) {
-  int64_t report, team, second, jobs, ready, value;
+  int64_t report, team, second, third, jobs, ready, value;
+  DMI_local_team_t here;
   DMI_thread_t threads[RANKS];
   int32_t ids[RANKS];
   (void)argc, (void)argv;
@@ -103,8 +107,15 @@ void DMI_main(int argc, char **argv) {
   gather(RANKS, ids);
   OK(DMI_team_init(team, RANKS));
   OK(DMI_team_init(second, RANKS));
+  MUST(DMI_mmap(&third, sizeof(DMI_team_t), 1, NULL));
+  OK(DMI_team_init(third, 1));
   for (int32_t i = 0; i < RANKS; i++) {
-    struct job job = {.team = team, .second = second, .report = report, .ready = ready, .rank = i};
+    struct job job = {.team = team,
+                      .second = second,
+                      .third = third,
+                      .report = report,
+                      .ready = ready,
+                      .rank = i};
     int64_t at = jobs + i * (int64_t)sizeof(job);
     MUST(DMI_write(at, sizeof(job), &job, DMI_PUT_WRITE, NULL));
     MUST(DMI_create(&threads[i], ids[i], at, NULL));
@@ -116,5 +127,9 @@ void DMI_main(int argc, char **argv) {
   FAILS(DMI_join(threads[2], &value, NULL), DMI_ELOST);
   OK(DMI_team_destroy(team));
   OK(DMI_team_destroy(second));
+  /* One that only the lost process was in. */
+  OK(DMI_team_join(&here, third, 0));
+  OK(DMI_team_leave(&here));
+  OK(DMI_team_destroy(third));
   verdict("team_lost", report);
 }

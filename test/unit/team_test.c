@@ -199,6 +199,15 @@ static void test_table_left(void **state) {
   assert_int_equal(join(table, 0, 10).begins, 1);
   assert_int_equal(table->size, 3);
   assert_int_equal(table->slots[1].member, 11);
+  /* A rank that is needed and leaves is waited for; one that is lost is not. */
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 3});
+  (void)arrive(table, 1, 11, DMI_TEAM_RESETS);
+  (void)arrive(table, 2, 12, DMI_TEAM_LEAVES);
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).begins, 0);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_GONE, .process = 10}).begins,
+                   0);
+  assert_int_equal(join(table, 2, 14).begins, 1);
+  assert_int_equal(table->slots[0].member, 0);
   /* One that is cut off. */
   (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 4});
   assert_int_equal(join(table, 3, 13).begins, 0);
