@@ -153,8 +153,9 @@ void DMI_init(int argc, char **argv);
  * From then on
  * - DMI_stopping says DMI_TRUE: threads that work for long should look now and then, and return;
  * - calls fail with DMI_EEND that wait for what another thread does: DMI_poll, DMI_suspend,
- *   DMI_cond_wait (the caller holds the mutex again), DMI_watch, and those of barriers; also those
- *   that wait already.  DMI_join and locks are waited for as before, for these come by themselves;
+ *   DMI_cond_wait (the caller holds the mutex again), DMI_watch, those of barriers, and all calls
+ *   of threads in a team (dmi_team.h); also those that wait already.  DMI_join and locks are waited
+ *   for as before, for these come by themselves;
  * - DMI_peek and DMI_create fail with DMI_EEND, and no process can join.
  *
  * All other calls go on as before, so that threads can save what they have.  The first call counts:

@@ -50,8 +50,8 @@ typedef struct {
  * Makes a team of `size` ranks at `addr`, where there are sizeof(DMI_team_t)
  * bytes in one page.  It has no threads yet.
  *
- * Errors: DMI_EINVAL for a size below 1.  DMI_EADDR, DMI_ERANGE as for
- * DMI_write.  DMI_ENOMEM.
+ * Errors: DMI_EINVAL for a size below 1, or above 1048576.  DMI_EADDR,
+ * DMI_ERANGE as for DMI_write.  DMI_ENOMEM.
  */
 int32_t DMI_team_init(int64_t addr, int32_t size);
 
@@ -62,12 +62,13 @@ int32_t DMI_team_destroy(int64_t addr);
 /*
  * The team has `size` ranks from its next epoch on: from the time when all
  * threads in it have called DMI_team_reset or DMI_team_leave.  Ranks below
- * `size` that have no thread then are waited for (DMI_team_join); threads
- * whose rank is not below it are not in the team any more (their
- * DMI_team_reset gives DMI_EINVAL).
+ * `size` that have no thread then, also since theirs leaves, are waited for
+ * (DMI_team_join), but not those that are lost meanwhile; threads whose rank
+ * is not below it are not in the team any more (their DMI_team_reset gives
+ * DMI_EINVAL).
  *
- * Errors: DMI_EINVAL for a size below 1, and when there is no team.
- * DMI_ENOMEM.
+ * Errors: DMI_EINVAL for a size below 1, or above 1048576, and when there is
+ * no team.  DMI_ENOMEM.
  */
 int32_t DMI_team_resize(int64_t addr, int32_t size);
 
@@ -80,7 +81,9 @@ int32_t DMI_team_resize(int64_t addr, int32_t size);
  * not leave meanwhile.
  *
  * Errors: DMI_EINVAL for a rank that there is not, and when there is no team.
- * DMI_EBUSY when another thread has the rank, or none is free.
+ * DMI_EBUSY when another thread has the rank, or none is free.  DMI_ELEAVING
+ * when this process is leaving, or has left.  DMI_EEND when it would wait
+ * after DMI_exit.
  */
 int32_t DMI_team_join(DMI_local_team_t *team_ptr, int64_t addr, int32_t rank);
 
@@ -106,8 +109,8 @@ int32_t DMI_team_rank(DMI_local_team_t *team_ptr, int32_t *rank_ptr, int32_t *si
  * The team may have another size then (DMI_team_resize), other threads
  * may have other ranks, and ranks of lost processes are holes.
  *
- * Errors: DMI_EINVAL when the rank is not below the new size.  DMI_EEND when
- * it would wait after DMI_exit; then the calls below give DMI_EEND, too.
+ * Errors: DMI_EINVAL when the rank is not below the new size.  DMI_EEND after
+ * DMI_exit; then the calls below give DMI_EEND, too.
  */
 int32_t DMI_team_reset(DMI_local_team_t *team_ptr);
 
@@ -118,9 +121,10 @@ int32_t DMI_team_reset(DMI_local_team_t *team_ptr);
  * waits until the bytes are there.  `buf` may be used again when it has
  * returned, or the status is done.
  *
- * Errors: DMI_EINVAL for a rank that there is not, a negative size, a pointer
- * of NULL although there are bytes.  DMI_ERESET.  DMI_ELOST when the rank has
- * no thread, or it was lost.
+ * Errors: DMI_EINVAL for a rank that there is not, a negative size or one
+ * above 2^62, a pointer of NULL although there are bytes.  DMI_ERESET.
+ * DMI_ELOST when the rank has no thread, has left (DMI_team_leave), or was
+ * lost.
  */
 int32_t DMI_team_send(DMI_local_team_t *team_ptr, int32_t rank, const void *buf, int64_t size,
                       DMI_local_status_t *status);
@@ -132,8 +136,9 @@ int32_t DMI_team_send(DMI_local_team_t *team_ptr, int32_t rank, const void *buf,
  *
  * Errors: DMI_ESIZE when the message has more than `size` bytes: *got_ptr is
  * filled, and the next receive gets it.  DMI_ELOST when nothing is there and
- * the rank has no thread, or was lost; from DMI_ANY when that is so of any
- * rank.  DMI_ERESET.  DMI_EINVAL as for DMI_team_send.
+ * the rank has no thread, has left, or was lost; from DMI_ANY when any rank
+ * has no thread or was lost, or all others have left.  DMI_ERESET.
+ * DMI_EINVAL as for DMI_team_send.
  */
 int32_t DMI_team_recv(DMI_local_team_t *team_ptr, int32_t rank, void *buf, int64_t size,
                       DMI_got_t *got_ptr, DMI_local_status_t *status);
@@ -149,7 +154,8 @@ int32_t DMI_team_probe(DMI_local_team_t *team_ptr, int32_t rank, DMI_got_t *got_
  * root, sizes, types and operations, which is not checked.
  *
  * Errors of all: DMI_ELOST at each rank when a rank has no thread; when one
- * is lost meanwhile, at those that wait.  DMI_ERESET.  DMI_EINVAL for a root
+ * is lost meanwhile, at those that wait.  Where a call has failed so, all do
+ * until DMI_team_reset.  DMI_ERESET.  DMI_EINVAL for a root
  * that there is not, a negative size or number, an unknown type or operation,
  * a pointer of NULL although there are bytes.  DMI_ENOMEM.
  */
