@@ -76,6 +76,16 @@ static const struct dmi_team_rank *said_by(struct dmi_teams *teams, const struct
   return found;
 }
 
+/* Large ones are copied behind the lock: both operations wait for that. */
+static bool copies_later(const struct dmi_team_rank *to, const struct dmi_msg *msg,
+                         struct dmi_team_carry *carry) {
+  void *at = msg->body.len > DMI_TEAM_EAGER_MOST ? dmi_team_port_where(&to->port, msg) : NULL;
+  if (!at) return false;
+  DMI_XALLOC_GROW(carry->copies, carry->copy_num, carry->copy_capacity);
+  carry->copies[carry->copy_num++] = (struct dmi_team_copy){*msg, at};
+  return true;
+}
+
 /* Also what the ports here say to each other in turn. */
 static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
                     struct dmi_team_carry *carry) {
@@ -94,6 +104,7 @@ static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
     }
     msg.origin = uid;
     to = find(teams, &msg);
+    if (to && copies_later(to, &msg, carry)) continue;
     if (to) (void)give(to, &msg, &carry->out);
     dmi_slice_drop(&msg.body);
   }
@@ -105,6 +116,8 @@ static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
 void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
   carry->out = (struct dmi_team_out){0};
   carry->flush.num = 0;
+  carry->copies = NULL;
+  carry->copy_num = carry->copy_capacity = 0;
   dmi_lock(&teams->lock, DMI_RANK_LEAF);
 }
 
@@ -118,9 +131,29 @@ static void over(struct dmi_team_op *op) {
   dmi_status_done(status, error);
 }
 
+/* Says that they are there: what that leads to may be more of them. */
+static void copy(struct dmi_teams *teams, struct dmi_team_carry *carry) {
+  for (uint32_t i = 0; i < carry->copy_num; i++) {
+    struct dmi_team_copy done = carry->copies[i];
+    struct dmi_team_rank *to;
+    memcpy(done.to, done.msg.body.ptr, done.msg.body.len);
+    done.msg.body.ptr = done.to;
+    dmi_lock(&teams->lock, DMI_RANK_LEAF);
+    to = find(teams, &done.msg);
+    if (to) (void)give(to, &done.msg, &carry->out);
+    deliver(teams, to, carry);
+    dmi_unlock(&teams->lock, DMI_RANK_LEAF);
+  }
+  free(carry->copies);
+}
+
 static void unlock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
   dmi_unlock(&teams->lock, DMI_RANK_LEAF);
   if (carry->flush.num) dmi_access_flush(&teams->process->access, &carry->flush);
+  if (carry->copy_num) {
+    copy(teams, carry);
+    dmi_access_flush(&teams->process->access, &carry->flush);
+  }
   while (carry->out.over) {
     struct dmi_team_op *op = carry->out.over;
     carry->out.over = op->next;

@@ -1,7 +1,7 @@
 /*
  * team_int.h - private to the runtime of teams.
  *
- * All ports of a process are under one lock, which is held for steps of ports and copies of
+ * All ports of a process are under one lock, which is held for steps of ports and copies of small
  * messages between two of them.  Messages are queued under it, so that they are sent in the order
  * in which the ports said them, and written to the network behind it.
  */
@@ -55,10 +55,18 @@ struct dmi_team_wait {
   bool heap;      /* freed when it is over */
 };
 
+/* Bytes of one rank here for the buffer of another one. */
+struct dmi_team_copy {
+  struct dmi_msg msg; /* BODY; it is delivered when they are there */
+  void *to;
+};
+
 /* What a thread has to do behind the lock. */
 struct dmi_team_carry {
   struct dmi_team_out out;
   struct dmi_flush flush;
+  struct dmi_team_copy *copies;
+  uint32_t copy_num, copy_capacity;
 };
 
 /* ---- message.c ---- */
