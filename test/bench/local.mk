@@ -14,9 +14,11 @@ bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/
 	test/bench/bench_leave_dmi test/bench/bench_many_dmi test/bench/bench_ops_dmi test/bench/bench_remote_dmi \
 	test/bench/bench_rescale_dmi \
 	test/bench/bench_sync_dmi \
+	test/bench/bench_team_dmi \
 	test/bench/bench_tree_dmi
 
-$(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(dmicc_needs)
+$(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(top_srcdir)/test/bench/ranks.h \
+	$(dmicc_needs)
 	@$(MKDIR_P) $(@D)
 	$(dmicc_program)
 
@@ -29,6 +31,10 @@ test/bench/mpi_ops: $(top_srcdir)/test/bench/mpi_ops.c $(top_srcdir)/test/bench/
 test/bench/mpi_lu: $(top_srcdir)/test/bench/mpi_lu.c $(top_srcdir)/examples/blocks.h
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CC)$(MPICC) -std=gnu11 -O3 -Wall -Wextra -o $@ $< -lm
+# The counterpart of bench_team_dmi.c.
+test/bench/mpi_team: $(top_srcdir)/test/bench/mpi_team.c $(top_srcdir)/test/bench/ranks.h $(top_srcdir)/test/bench/bench.h
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(MPICC) -std=gnu11 -O2 -Wall -Wextra -o $@ $<
 
 BENCH_TARGETS += bench-calls
 bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
@@ -36,7 +42,8 @@ bench-calls: all $(bench_raw_programs) $(bench_dmi_programs)
 	$(PERL) $(top_srcdir)/test/bench/bench $(abs_builddir)
 
 .PHONY: bench-calls
-CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) test/bench/mpi_ops test/bench/mpi_lu bench.json
+CLEANFILES += $(bench_raw_programs) $(bench_dmi_programs) test/bench/mpi_ops test/bench/mpi_lu test/bench/mpi_team \
+	bench.json
 
 # lib/net alone, beside raw TCP in the same run.
 EXTRA_PROGRAMS += test/bench/net_echo
@@ -56,6 +63,14 @@ bench-remote: all test/bench/bench_remote_dmi test/bench/bench_many_dmi
 	$(PERL) $(top_srcdir)/test/bench/remote $(abs_builddir)
 
 .PHONY: bench-remote
+
+# Teams; the same loops with MPI.
+BENCH_TARGETS += bench-team
+bench-team: all $(bench_raw_programs) test/bench/bench_team_dmi
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_team
+	$(PERL) $(top_srcdir)/test/bench/team $(abs_builddir)
+
+.PHONY: bench-team
 
 # dmifarm beside xargs, GNU parallel and the plain program.
 BENCH_TARGETS += bench-farm
