@@ -7,7 +7,7 @@
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
 	examples/ep_dmi examples/cg_dmi examples/is_dmi examples/jacobi_dmi examples/swap_dmi \
 	examples/remoteswap_dmi examples/sync_dmi examples/rwset_heat examples/primes_dmi \
-	examples/lu_dmi examples/cholesky_dmi examples/stencil_dmi
+	examples/lu_dmi examples/cholesky_dmi examples/stencil_dmi examples/halo_dmi examples/pipeline_dmi
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi
@@ -18,6 +18,7 @@ examples_cg_dmi_flags = -lm
 examples_is_dmi_flags = -lm
 examples_jacobi_dmi_flags = -lm
 examples_rwset_heat_flags = -lm
+examples_halo_dmi_flags = -lm
 examples_lu_dmi_flags = -O3 -lm
 examples_cholesky_dmi_flags = -O3 -lm
 
@@ -32,7 +33,7 @@ dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 
 examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/include/dmi_farm.h \
 	$(top_srcdir)/examples/spmd.h $(top_srcdir)/examples/npb.h $(top_srcdir)/include/dmi_remote.h \
-	$(top_srcdir)/examples/remote.h $(top_srcdir)/examples/blocks.h
+	$(top_srcdir)/examples/remote.h $(top_srcdir)/examples/blocks.h $(top_srcdir)/include/dmi_team.h
 
 $(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)
 	@$(MKDIR_P) $(@D)
