@@ -146,5 +146,5 @@ struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at,
 }
 
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
-  return access ? dmi_status_receive(status, access->net) : dmi_status_wait(status);
+  return access ? dmi_status_receive(status, access->net, NULL) : dmi_status_wait(status);
 }

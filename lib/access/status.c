@@ -101,7 +101,8 @@ static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
   return true;
 }
 
-int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
+int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net,
+                           struct dmi_net_look *look) {
   struct dmi_net_loan loan;
   int nudge = -1, cancel;
   /* a cancelled thread could not give back the connection */
@@ -114,6 +115,7 @@ int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net) {
      * at a time; it removes its number from the state before it gives the connection back. */
     if (set_nudge(status, (uint32_t)nudge + 1)) {
       receiving = status;
+      loan.look = look;
       dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);
       receiving = NULL;
       (void)set_nudge(status, 0);

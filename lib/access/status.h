@@ -22,6 +22,7 @@
 #define DMI_STATUS_NUDGE 3
 
 struct dmi_net;
+struct dmi_net_look;
 
 struct dmi_status {
   _Atomic uint32_t state;
@@ -56,7 +57,9 @@ void dmi_status_spin(struct dmi_status *status);
 bool dmi_status_wait_for(struct dmi_status *status, int64_t ns);
 /* Waits until it is done; returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);
-/* The same, but if possible receives from the member that was asked. */
-int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net);
+/* The same, but if possible receives from the member that was asked.  `look` (net/net.h) NULL:
+ * sleeps at once. */
+int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net,
+                           struct dmi_net_look *look);
 
 #endif

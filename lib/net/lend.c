@@ -16,12 +16,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "net/net_int.h"
@@ -32,6 +34,10 @@
 #define DISARMED EPOLLET
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
+
+#define LOOK_NS 100000   /* how long a borrower looks before it sleeps, while no byte comes */
+#define CROWDED_NS 20000 /* if a yield takes longer, others want the processor */
+#define LOOK_RESTS 64    /* waits that follow at most without looking */
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
@@ -206,11 +212,51 @@ static bool is_wanted(struct dmi_net_loan *loan) {
   return wanted;
 }
 
+static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
+  return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
+}
+
+/* Receives, without sleeping, until there is no need to wait any more (true), or it does not pay.
+ * The processor is offered to others all the time: one that computes keeps it for milliseconds, and
+ * then a thread that sleeps is woken earlier than one that looks. */
+static bool look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
+  struct dmi_conn *conn = loan->conn;
+  int64_t now = dmi_clock_ns(), since = now, before;
+  do {
+    uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
+    loan->owed = !dmi_receive_lent(conn);
+    if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
+      loan->used = true;
+      since = now;
+    }
+    if (loan->owed || !waits(word, bit)) return true;
+    before = now;
+    sched_yield();
+    now = dmi_clock_ns();
+  } while (now - since < LOOK_NS && now - before < CROWDED_NS);
+  return false;
+}
+
+/* Looks, unless that did not pay lately. */
+static void may_look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
+  struct dmi_net_look *how = loan->look;
+  if (how == NULL) return;
+  if (how->rests > 0) {
+    how->rests--;
+  } else if (look(loan, word, bit)) {
+    how->step = 0;
+  } else {
+    how->step = how->step == 0 ? 1 : how->step < LOOK_RESTS ? 2 * how->step : how->step;
+    how->rests = how->step;
+  }
+}
+
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
   struct pollfd fds[2] = {{.fd = conn->link->in, .events = POLLIN},
                           {.fd = loan->peer->nudge, .events = POLLIN}};
-  while (!loan->owed && (atomic_load_explicit(word, memory_order_acquire) & bit) != 0) {
+  may_look(loan, word, bit);
+  while (!loan->owed && waits(word, bit)) {
     fds[0].revents = fds[1].revents = 0;
     if (poll(fds, 2, -1) < 0 && errno != EINTR) loan->owed = true;
     if (fds[1].revents != 0) {

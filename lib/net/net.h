@@ -197,12 +197,22 @@ void dmi_net_flush(struct dmi_net *net, uint32_t to);
 /* Lending: a thread that has flushed a request and waits for the answer can receive it itself,
  * so the daemon need not wake up first (docs/wire.md). Call dmi_net_borrow, dmi_net_receive,
  * dmi_net_give_back in this order, with nothing between them that may block. */
+struct dmi_net_look;
 struct dmi_net_loan {
   struct dmi_net *net;
   struct dmi_net_peer *peer;
   struct dmi_conn *conn;
-  bool owed; /* the daemon has to receive */
-  bool used; /* bytes were received */
+  bool owed;                 /* the daemon has to receive */
+  bool used;                 /* bytes were received */
+  struct dmi_net_look *look; /* NULL: sleeps at once.  For the borrower to set */
+};
+
+/* A thread that waits often may look for a while before it sleeps: that saves waking it, which
+ * takes longer than most answers.  It does so only as long as that has paid lately, and nobody else
+ * wants the processor.  Of one thread; zero bytes at first. */
+struct dmi_net_look {
+  uint32_t rests; /* waits that follow without looking */
+  uint32_t step;  /* how many did after the last time that it did not pay; 0: it has paid */
 };
 
 /* Borrows the receiving side of the connection with member `uid`. Returns a number for

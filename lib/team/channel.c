@@ -88,7 +88,7 @@ static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, 
   struct dmi_status *status = wait->status;
   if (!dmi_status_is_done(status) && rank->teams->process->machine.cores > 1 && is_near(rank, with))
     (void)look(rank, status);
-  return dmi_access_wait(&rank->teams->process->access, status);
+  return dmi_status_receive(status, rank->teams->process->access.net, &rank->look);
 }
 
 /* ---- Operations ----------------------------------------------------------------------------- */

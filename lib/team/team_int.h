@@ -10,6 +10,7 @@
 
 #include "access/status.h"
 #include "base/lock.h"
+#include "net/net.h"
 #include "team/port.h"
 #include "team/table.h"
 #include "team/team.h"
@@ -31,6 +32,7 @@ struct dmi_team_rank {
   _Atomic uint32_t news;     /* goes up when its thread is to look again, in reset or join */
   int32_t looks;             /* its thread: how often it looks before it sleeps */
   int32_t rests;             /* and how often it has not looked since that did not pay */
+  struct dmi_net_look look;  /* its thread: for messages of other processes */
 };
 
 /* How many waits follow at most in which nobody looks, when looking did not pay. */

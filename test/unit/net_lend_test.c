@@ -34,6 +34,7 @@ struct call {
   struct dmi_status status;
   _Atomic uint64_t op; /* of the request in flight */
   unsigned char *buf;  /* for the answer's bytes */
+  struct dmi_net_look look;
 };
 
 /* Of a node, as a sender and as a receiver. */
@@ -124,7 +125,7 @@ static void call_out(struct node *node, struct call *call, uint32_t asked, uint3
   call->status.asked = asked;
   atomic_store(&call->op, op);
   side_send(node, asked, msg);
-  dmi_status_receive(&call->status, node->net);
+  dmi_status_receive(&call->status, node->net, op % 2 != 0 ? &call->look : NULL);
 }
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
@@ -520,7 +521,7 @@ static void test_stop(void **state) {
 }
 
 /* Borrows and receives one message of this type.  Returns how often it could not borrow before. */
-static uint32_t receive_one(struct node *nodes, uint8_t type) {
+static uint32_t look_for_one(struct node *nodes, uint8_t type, struct dmi_net_look *look) {
   struct dmi_net_loan loan;
   struct dmi_status *status = &sides[1].call[0].status;
   uint32_t passed = 0;
@@ -532,10 +533,35 @@ static uint32_t receive_one(struct node *nodes, uint8_t type) {
   struct dmi_msg msg = {.type = type};
   msg.got.op.n = sides[1].call[0].op;
   side_send(&nodes[1], 1, msg);
+  loan.look = look;
   dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);
   assert_int_equal(loan.owed, type == FOR_DAEMON);
   dmi_net_give_back(&loan);
   return passed;
+}
+
+static uint32_t receive_one(struct node *nodes, uint8_t type) {
+  return look_for_one(nodes, type, NULL);
+}
+
+/* A borrower that looks receives what is there, and does not look where that was in vain. */
+static void test_look(void **state) {
+  (void)state;
+  struct dmi_net_look how = {.rests = 2, .step = 2};
+  struct node nodes[2];
+  start(nodes, 2);
+  speak(&nodes[0], 2);
+  for (uint32_t rests = 2; rests > 0; rests--) {
+    assert_int_equal(how.rests, rests);
+    look_for_one(nodes, DMI_MSG_GOT, &how);
+  }
+  assert_int_equal(how.rests, 0);
+  assert_int_equal(how.step, 2);
+  look_for_one(nodes, DMI_MSG_GOT, &how); /* it has paid, or not if the machine was busy */
+  assert_int_equal(how.rests, how.step);
+  assert_true(how.step == 0 || how.step == 4);
+  look_for_one(nodes, FOR_DAEMON, &how);
+  finish(nodes, 2);
 }
 
 /* If each wait is disturbed, lending pauses; if none is, it begins again. */
@@ -710,9 +736,10 @@ int main(void) {
       cmocka_unit_test(test_cut),        cmocka_unit_test(test_close),
       cmocka_unit_test(test_tampered),   cmocka_unit_test(test_malformed),
       cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
-      cmocka_unit_test(test_stop),       cmocka_unit_test(test_rest),
-      cmocka_unit_test(test_middle),     cmocka_unit_test(test_keep),
-      cmocka_unit_test(test_fence),      cmocka_unit_test(test_fence_early)};
+      cmocka_unit_test(test_stop),       cmocka_unit_test(test_look),
+      cmocka_unit_test(test_rest),       cmocka_unit_test(test_middle),
+      cmocka_unit_test(test_keep),       cmocka_unit_test(test_fence),
+      cmocka_unit_test(test_fence_early)};
   const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
   alarm(LIMIT);
   int failed = cmocka_run_group_tests(moves, NULL, NULL);
