@@ -188,6 +188,16 @@ int64_t DMI_ox_length(const DMI_ox_value_t *value);
  */
 DMI_ox_value_t *DMI_ox_item(const DMI_ox_value_t *value, int64_t index);
 
+/*
+ * Tells how many bytes a value takes, as they are counted against the limits of a session: with
+ * all its items; each item of a list has 8 more.
+ *
+ * Return value: the bytes.
+ *
+ * Threads: any.  (Not in the manual; chapter 3.)
+ */
+int64_t DMI_ox_size(const DMI_ox_value_t *value);
+
 /* ---- A server for OpenXM clients (chapter 3, "creating and joining threads") ---- */
 
 /* A function for clients: it gets its arguments, which stay the caller's, and returns a value, of
@@ -217,6 +227,17 @@ int32_t DMI_ox_function(const char *name, DMI_ox_function_t function);
  */
 int32_t DMI_ox_interrupted(void);
 
+/*
+ * Tells how many bytes the result of this call may take (DMI_ox_size): all values of a session
+ * together may have so many.  A function whose result may be much larger than its arguments asks
+ * before it makes it.
+ *
+ * Return value: the bytes; outside of a call 2^63 - 1.
+ *
+ * Threads: the thread that runs the function.  (Not in the manual; chapter 3.)
+ */
+int64_t DMI_ox_room(void);
+
 /* How a server is started.  Set all bytes to zero, and then what is wanted. */
 typedef struct {
   const char *control;  /* [ADDR:]PORT of control connections; ADDR: 127.0.0.1; PORT 0: any */
@@ -229,8 +250,13 @@ typedef struct {
   int64_t max_stack;    /* bytes of all values of a session; 0: 1 GiB */
   int32_t max_depth;    /* of nested lists; 0: 1,000; at most 10,000 */
   int32_t max_sessions; /* at a time; 0: 64 */
-  void (*listens)(const char *line, void *arg); /* is told when and where it listens; may be NULL */
-  void *arg;                                    /* for `listens` */
+  int32_t max_calls;    /* of functions that run at a time; 0: 1,024 */
+  /* These may be NULL. */
+  /* It listens, at these addresses: ADDR:PORT.  Not called again. */
+  void (*listens)(const char *control, const char *data, void *arg);
+  int32_t (*begins)(void *arg); /* a call begins, in its thread; DMI_FALSE: it is not made */
+  void (*ends)(void *arg);      /* its function has returned; the same thread */
+  void *arg;                    /* for these */
 } DMI_ox_options_t;
 
 /* A server that runs.  A local object. */

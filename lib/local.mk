@@ -449,6 +449,8 @@ libdmiox_la_SOURCES = \
 	lib/ox/control.c \
 	lib/ox/decode.c \
 	lib/ox/decode.h \
+	lib/ox/desk.c \
+	lib/ox/desk.h \
 	lib/ox/encode.c \
 	lib/ox/encode.h \
 	lib/ox/function.c \
@@ -459,6 +461,8 @@ libdmiox_la_SOURCES = \
 	lib/ox/host_int.h \
 	lib/ox/host_link.c \
 	lib/ox/link.c \
+	lib/ox/lookup.c \
+	lib/ox/lookup.h \
 	lib/ox/memory.c \
 	lib/ox/memory.h \
 	lib/ox/number.c \

@@ -41,9 +41,9 @@ static void on_signal(int number) {
   DMI_ox_stop(server);
 }
 
-static void say(const char *line, void *arg) {
+static void say(const char *control, const char *data, void *arg) {
   (void)arg;
-  printf("ox_dmi: %s\n", line);
+  printf("ox_dmi: listening: control %s data %s\n", control, data);
   fflush(stdout);
 }
 

@@ -2,10 +2,14 @@
  * caller.c - connections that are not yet those of a session: their password, their byte of order,
  * and which two belong together.
  *
- * A client opens its control connection, and then its data connection. The first control
- * connection and the first data connection from the same address become a session; with one port
- * for both, a connection is the control connection unless one from its address waits already. One
- * that waits for longer than LATE seconds is closed.
+ * A client opens its control connection, and then its data connection, and sends its own byte of
+ * order on the one and then on the other, each when it has the server's.  A control and a data
+ * connection of one address that are alone belong together.  When several clients of one address
+ * come at the same time only the first control connection gets its byte; so the data connection
+ * that answers is of the same client, and then the next one has its turn.  With one port for both
+ * that cannot be told: the second connection of an address is the data connection of the first.
+ *
+ * One that waits for longer than LATE seconds is closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,36 +39,76 @@ static int take_fd(struct dmi_ox_caller *caller) {
   return fd;
 }
 
-/* The first one that waits for such a connection. */
-static struct dmi_ox_caller *partner(struct dmi_ox_caller *caller, bool control) {
-  struct dmi_ox_caller *other = caller->server->callers;
-  while (other != NULL && (other == caller || !other->known || other->control != control ||
+/* Of the same address: the first one that waits as such, behind `after` (NULL: of all). */
+static struct dmi_ox_caller *next_of(const struct dmi_ox_caller *caller, bool control,
+                                     const struct dmi_ox_caller *after) {
+  struct dmi_ox_caller *other = after != NULL ? after->next : caller->server->callers;
+  while (other != NULL && (!other->known || other->control != control ||
                            !dmi_ox_socket_same_host(other->fd, caller->fd)))
     other = other->next;
   return other;
 }
 
-/* It may begin: its byte of order is sent, and if the other one is there, a session begins. */
+/* Sends it the byte of order; false: it has gone, and is freed. */
+static bool tell(struct dmi_ox_caller *caller) {
+  unsigned char order = caller->server->settings.network ? 0 : 1;
+  if (caller->told) return true;
+  if (send(caller->fd, &order, 1, MSG_NOSIGNAL) == 1) return caller->told = true;
+  dmi_ox_caller_free(caller);
+  return false;
+}
+
+static void begin_session(struct dmi_ox_caller *control, struct dmi_ox_caller *data) {
+  struct DMI_ox_server_t *server = control->server;
+  int one = take_fd(control), two = take_fd(data);
+  dmi_ox_server_session(server, one, two);
+  while (server->one && server->callers != NULL)
+    dmi_ox_caller_free(server->callers);
+}
+
+/* The data connection that belongs to this control connection; NULL: that is not known yet. */
+static struct dmi_ox_caller *partner(const struct dmi_ox_caller *control) {
+  struct dmi_ox_caller *data = next_of(control, false, NULL);
+  bool alone = next_of(control, true, control) == NULL && data != NULL &&
+               next_of(control, false, data) == NULL;
+  if (alone || control->server->same_port) return data;
+  while (data != NULL && !data->answers)
+    data = next_of(control, false, data);
+  return data;
+}
+
+/* True: something has changed, and it is to be called again. */
+static bool match_one(struct dmi_ox_caller *control) {
+  if (!control->known || !control->control || next_of(control, true, NULL) != control) return false;
+  bool was_told = control->told;
+  if (!tell(control)) return true;
+  if (!was_told) { /* it has waited for its turn until now */
+    ev_timer_stop(control->server->loop, &control->late);
+    ev_timer_set(&control->late, LATE, 0);
+    ev_timer_start(control->server->loop, &control->late);
+  }
+  struct dmi_ox_caller *data = partner(control);
+  if (data != NULL) begin_session(control, data);
+  return data != NULL;
+}
+
+/* Those who have their turn are told, and those that belong together become sessions. */
+static void match(struct DMI_ox_server_t *server) {
+  struct dmi_ox_caller *caller = server->callers;
+  while (caller != NULL)
+    caller = match_one(caller) ? server->callers : caller->next;
+}
+
+/* It has said the password. */
 static void become_known(struct dmi_ox_caller *caller) {
   struct DMI_ox_server_t *server = caller->server;
-  unsigned char order = server->settings.network ? 0 : 1;
   if (server->one && server->begun) { /* the password was for one session */
     dmi_ox_caller_free(caller);
     return;
   }
+  if (server->same_port) caller->control = next_of(caller, true, NULL) == NULL;
   caller->known = true;
-  if (send(caller->fd, &order, 1, MSG_NOSIGNAL) != 1) {
-    dmi_ox_caller_free(caller);
-    return;
-  }
-  if (server->same_port) caller->control = partner(caller, true) == NULL;
-  struct dmi_ox_caller *other = partner(caller, !caller->control);
-  if (other == NULL) return;
-  bool control = caller->control;
-  int one = take_fd(caller), two = take_fd(other);
-  dmi_ox_server_session(server, control ? one : two, control ? two : one);
-  while (server->one && server->callers != NULL)
-    dmi_ox_caller_free(server->callers);
+  if (caller->control || tell(caller)) match(server);
 }
 
 /* The next bytes of the password, and not one more; every byte is compared, whatever came before.
@@ -87,20 +131,28 @@ static void read_password(struct dmi_ox_caller *caller) {
 
 static void on_bytes(struct ev_loop *loop, struct ev_io *io, int events) {
   struct dmi_ox_caller *caller = io->data;
+  struct DMI_ox_server_t *server = caller->server;
   char byte;
   (void)events;
   if (!caller->known) {
     read_password(caller);
-  } else if (recv(caller->fd, &byte, 1, MSG_PEEK) == 0) {
+    return;
+  }
+  if (recv(caller->fd, &byte, 1, MSG_PEEK) == 0) {
     dmi_ox_caller_free(caller); /* it has gone */
   } else {
     ev_io_stop(loop, io); /* the session will read it */
+    caller->answers = true;
   }
+  match(server);
 }
 
 static void on_late(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  struct dmi_ox_caller *caller = timer->data;
+  struct DMI_ox_server_t *server = caller->server;
   (void)loop, (void)events;
-  dmi_ox_caller_free(timer->data);
+  dmi_ox_caller_free(caller);
+  match(server);
 }
 
 void dmi_ox_caller_new(struct DMI_ox_server_t *server, int fd, bool control) {

@@ -12,12 +12,14 @@ struct reader {
   struct dmi_ox_program *program;
   const char *at, *end; /* `end` points to a byte 0 */
   int32_t depth;        /* more nesting that is allowed */
+  uint64_t most;        /* bytes of the program */
   const char *why;      /* NULL: no mistake so far */
 };
 
 void dmi_ox_program_add(struct dmi_ox_program *program, struct dmi_ox_step step) {
   program->at = dmi_ox_grow(program->at, program->num, &program->room, sizeof program->at[0]);
   program->at[program->num++] = step;
+  program->used += sizeof step + (step.value != NULL ? step.value->size : 0);
 }
 
 void dmi_ox_program_free(struct dmi_ox_program *program) {
@@ -31,13 +33,18 @@ static void mistake(struct reader *r, const char *why) {
   if (r->why == NULL) r->why = why;
 }
 
+static void add_step(struct reader *r, struct dmi_ox_step step) {
+  dmi_ox_program_add(r->program, step);
+  if (r->program->used > r->most) mistake(r, DMI_OX_TOO_LARGE);
+}
+
 static void add(struct reader *r, enum dmi_ox_step_kind kind, int32_t num,
                 struct dmi_ox_value *value) {
-  dmi_ox_program_add(r->program, (struct dmi_ox_step){.kind = kind, .num = num, .value = value});
+  add_step(r, (struct dmi_ox_step){.kind = kind, .num = num, .value = value});
 }
 
 static void add_op(struct reader *r, char op) {
-  dmi_ox_program_add(r->program, (struct dmi_ox_step){.kind = DMI_OX_STEP_OP, .op = op});
+  add_step(r, (struct dmi_ox_step){.kind = DMI_OX_STEP_OP, .op = op});
 }
 
 /* The next character that is no space; 0 at the end. */
@@ -186,8 +193,9 @@ static void read_command(struct reader *r) {
 }
 
 bool dmi_ox_text_compile(struct dmi_ox_program *program, const char *text, size_t len,
-                         int32_t depth, const char **why, size_t *where) {
-  struct reader r = {.program = program, .at = text, .end = text + len, .depth = depth};
+                         int32_t depth, uint64_t most, const char **why, size_t *where) {
+  struct reader r = {
+      .program = program, .at = text, .end = text + len, .depth = depth, .most = most};
   bool first = true;
   while (r.why == NULL && next(&r) != '\0') {
     if (accept(&r, ';')) continue;

@@ -8,23 +8,27 @@
 #include "ox/encode.h"
 #include "ox/session_int.h"
 
-#define MOST_BALLS 65536 /* each is queued whether the client reads or not */
-
 static void give_up(struct dmi_ox_session *s) {
   dmi_ox_group_forget(s);
   dmi_ox_run_forget(s);
 }
 
-static void reset(struct dmi_ox_session *s) {
-  struct dmi_ox_bytes ball = {0};
-  if (s->balls >= MOST_BALLS) {
-    dmi_ox_session_end(s);
-    return;
+/* Not before the client's order of bytes is known, and not more than it reads: until it has sent
+ * as many back nothing else is sent. */
+void dmi_ox_control_balls(struct dmi_ox_session *s) {
+  while (s->unsent > 0 && s->data.state == DMI_OX_OPEN &&
+         s->data.queued <= s->settings.limits.queue && !s->ended) {
+    struct dmi_ox_bytes ball = {0};
+    dmi_ox_encode_ball(&ball, s->data.little, s->serial++);
+    dmi_ox_session_put(s, &s->data, ball);
+    s->unsent--;
   }
+}
+
+static void reset(struct dmi_ox_session *s) {
   give_up(s);
-  dmi_ox_encode_ball(&ball, s->data.little, s->serial++);
-  dmi_ox_session_put(s, &s->data, ball);
   s->balls++;
+  s->unsent++;
 }
 
 void dmi_ox_control_message(struct dmi_ox_session *s, const struct dmi_ox_message *message) {

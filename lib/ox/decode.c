@@ -139,6 +139,13 @@ static bool begin_list(struct dmi_ox_decoder *d, int32_t tag, int32_t num,
   return false;
 }
 
+static bool is_type(int32_t tag) {
+  return tag == DMI_OX_NULL || tag == DMI_OX_ZERO || tag == DMI_OX_INT32 || tag == DMI_OX_DOUBLE ||
+         tag == DMI_OX_DOUBLE_64 || tag == DMI_OX_BYTES || tag == DMI_OX_STRING ||
+         tag == DMI_OX_LIST || tag == DMI_OX_INTEGER || tag == DMI_OX_RATIONAL ||
+         tag == DMI_OX_DOUBLES || tag == DMI_OX_MATHCAP || tag == DMI_OX_ERROR;
+}
+
 static bool begin_item(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
   d->item = (int32_t)word_at(d, 0);
   charge(d, DMI_OX_VALUE_BYTES);
@@ -304,6 +311,12 @@ static bool search(struct dmi_ox_decoder *d, unsigned char byte, struct dmi_ox_m
     d->message.tag = DMI_OX_SYNC_BALL;
     d->message.serial = word_at(d, (int)d->have - 4);
     return complete(d, message);
+  }
+  if (d->have == 12 && word_at(d, 0) == DMI_OX_DATA && is_type((int32_t)word_at(d, 8))) {
+    d->message.tag = DMI_OX_DATA;
+    d->message.serial = word_at(d, 4);
+    memmove(d->word, d->word + 8, 4); /* where begin_item looks for the type */
+    return begin_item(d, message);
   }
   if (d->have == 12 && word_at(d, 0) == DMI_OX_COMMAND &&
       dmi_ox_command_known((int32_t)word_at(d, 8), d->control)) {

@@ -5,10 +5,11 @@
  *       |                 |                         |
  *       |--COMMAND--> CODE|                         | negative
  *       |                 | unknown type            |
- *       +----no tag-------+-------------------------+--> SEARCH --> a command or SYNC_BALL
+ *       +----no tag-------+-------------------------+--> SEARCH --> a message of known type
  *
  * Of an object of an unknown type the end is not known.  After such a message, and after what is
- * none, the decoder searches for the next command of the table, or SYNC_BALL.  A message that is
+ * none, the decoder searches for the next command of the table, an object of a known type as data,
+ * or SYNC_BALL.  A message that is
  * too large or too deep is read to its end, and nothing of it is kept but the number of items that
  * are still to come.  Memory is allocated as bytes arrive, never for a length that was only said.
  */

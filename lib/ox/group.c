@@ -87,9 +87,11 @@ static bool combine(struct dmi_ox_session *s, struct dmi_ox_value *other) {
   struct dmi_ox_op *op = &s->op;
   const char *why = "", *name = op->name->bytes.at;
   struct dmi_ox_value *value;
+  uint64_t size = op->data->size + other->size;
+  bool takes_long = size > DMI_OX_LONG && size <= s->settings.limits.message;
   if (op->data->tag == DMI_OX_ERROR || other->tag == DMI_OX_ERROR) {
     value = DMI_ox_keep(op->data->tag == DMI_OX_ERROR ? op->data : other);
-  } else if (strcmp(name, "+") == 0 || strcmp(name, "*") == 0) {
+  } else if ((strcmp(name, "+") == 0 || strcmp(name, "*") == 0) && !takes_long) {
     value = dmi_ox_number_op(*name, op->data, other, s->settings.limits.message, &why);
     if (value == NULL) value = dmi_ox_value_error(s->command, DMI_OX_E_ARGUMENT, why);
   } else {
@@ -241,6 +243,7 @@ void dmi_ox_group_command(struct dmi_ox_session *s, int32_t code) {
       dmi_ox_link_command(s, code == DMI_OX_TCP_ACCEPT);
       break;
     case DMI_OX_RESET_LINKS:
+      s->rounds++;
       s->op = (struct dmi_ox_op){.kind = DMI_OX_OP_RESET_LINKS, .rank = -1};
       break;
     case DMI_OX_BCAST:

@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ox/function.h"
 #include "ox/host_int.h"
 
 #define READ_BYTES ((size_t)64 << 10)
-#define FLUSH 5.0 /* seconds */
+#define FLUSH 5.0  /* seconds */
+#define LINGER 1.0 /* seconds: for clients that do not close what the session has ended */
 #define STACK_BYTES \
   ((size_t)64 << 20) /* values are walked by recursion; only what is used is taken */
 
@@ -64,6 +66,18 @@ static size_t write_some(struct dmi_ox_conn *conn) {
   return sum;
 }
 
+/* Reads what there is, and drops it; of one that does not stop sending a part. */
+static void drain(struct dmi_ox_conn *conn) {
+  unsigned char bytes[READ_BYTES];
+  ssize_t got;
+  int most = 64;
+  do
+    got = recv(conn->fd, bytes, sizeof bytes, 0);
+  while (--most > 0 && (got > 0 || (got < 0 && errno == EINTR)));
+  if (got > 0) return;
+  if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) conn->eof = true;
+}
+
 /* Reads what there is, once; the session hears of it. */
 static void read_some(struct dmi_ox_conn *conn) {
   unsigned char bytes[READ_BYTES];
@@ -81,7 +95,10 @@ static void on_read(struct ev_loop *loop, struct ev_io *io, int events) {
   struct dmi_ox_conn *conn = io->data;
   struct dmi_ox_host *host = conn->host;
   (void)loop, (void)events;
-  read_some(conn);
+  if (conn->drains)
+    drain(conn);
+  else
+    read_some(conn);
   dmi_ox_host_carry(host);
 }
 
@@ -121,11 +138,10 @@ static void close_link(struct dmi_ox_host *host, uint32_t id) {
 
 static void call(struct dmi_ox_host *host, struct dmi_ox_action *action) {
   uint32_t id = action->id;
-  bool good = dmi_ox_desk_call(host->desk, id, action->name, action->args);
+  char why[200];
+  bool good = dmi_ox_desk_call(host->desk, id, action->name, action->args, why);
   action->name = action->args = NULL;
-  if (!good)
-    dmi_ox_session_returned(host->session, id,
-                            DMI_ox_error("too many calls run, or there is no thread"));
+  if (!good) dmi_ox_session_returned(host->session, id, DMI_ox_error(why));
 }
 
 static void end(struct dmi_ox_host *host) {
@@ -160,6 +176,9 @@ static void act(struct dmi_ox_host *host, struct dmi_ox_action *action) {
     case DMI_OX_CANCEL:
       dmi_ox_desk_cancel(host->desk, action->id);
       break;
+    case DMI_OX_AGAIN:
+      ev_async_send(host->loop, &host->returned);
+      break;
     default:
       end(host);
       break;
@@ -170,6 +189,24 @@ static void act(struct dmi_ox_host *host, struct dmi_ox_action *action) {
 static void watch(struct ev_loop *loop, struct ev_io *io, bool on) {
   if (on && !ev_is_active(io)) ev_io_start(loop, io);
   if (!on && ev_is_active(io)) ev_io_stop(loop, io);
+}
+
+/* All is written. What comes in a connection that is closed while it has unread bytes makes the
+ * system reset it, and the client may lose what it has not read: so it is read until the client
+ * closes, too. */
+static void finish_conn(struct dmi_ox_host *host, struct dmi_ox_conn *conn) {
+  if (!conn->broken && !conn->eof) drain(conn);
+  if (!host->ending || host->hurry || conn->broken || conn->eof) {
+    free_conn(host, conn);
+  } else if (!conn->drains) {
+    (void)shutdown(conn->fd, SHUT_WR);
+    conn->drains = true;
+    for (struct dmi_ox_conn *other = host->conns; other != NULL; other = other->next)
+      if (left(other) > 0) return;
+    ev_timer_stop(host->loop, &host->flush);
+    ev_timer_set(&host->flush, LINGER, 0);
+    ev_timer_start(host->loop, &host->flush);
+  }
 }
 
 /* What is to be written is written as far as it goes; true if some was. */
@@ -185,7 +222,7 @@ static bool write_all(struct dmi_ox_host *host) {
     }
     some = some || sent > 0;
     if (conn->closing) {
-      if (left(conn) == 0) free_conn(host, conn);
+      if (left(conn) == 0) finish_conn(host, conn);
       continue;
     }
     if (sent > 0) dmi_ox_session_sent(host->session, conn->id, sent);
@@ -206,13 +243,15 @@ void dmi_ox_host_carry(struct dmi_ox_host *host) {
   for (struct dmi_ox_conn *conn = host->conns; conn != NULL; conn = conn->next) {
     watch(host->loop, &conn->writes, left(conn) > 0 && !conn->broken);
     watch(host->loop, &conn->reads,
-          !conn->eof && !conn->closing && dmi_ox_session_wants(host->session, conn->id));
+          conn->drains ||
+              (!conn->eof && !conn->closing && dmi_ox_session_wants(host->session, conn->id)));
   }
   if (host->ending && host->conns == NULL) ev_break(host->loop, EVBREAK_ALL);
 }
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
+/* Calls have returned, names were looked up, or the session goes on with a text. */
 static void on_returned(struct ev_loop *loop, struct ev_async *async, int events) {
   struct dmi_ox_host *host = async->data;
   struct dmi_ox_value *value;
@@ -220,6 +259,8 @@ static void on_returned(struct ev_loop *loop, struct ev_async *async, int events
   (void)loop, (void)events;
   while (dmi_ox_desk_take(host->desk, &id, &value))
     dmi_ox_session_returned(host->session, id, value);
+  dmi_ox_open_looked(host);
+  dmi_ox_session_again(host->session);
   dmi_ox_host_carry(host);
 }
 
@@ -231,6 +272,7 @@ static void wake(void *arg) {
 static void on_stop(struct ev_loop *loop, struct ev_async *async, int events) {
   struct dmi_ox_host *host = async->data;
   (void)loop, (void)events;
+  host->hurry = true;
   dmi_ox_session_eof(host->session, DMI_OX_CONTROL);
   dmi_ox_host_carry(host);
 }
@@ -272,7 +314,8 @@ static bool start_thread(struct dmi_ox_host *host) {
   return good;
 }
 
-struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings, int control, int data,
+struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings,
+                                      struct dmi_ox_calls *calls, int control, int data,
                                       const struct sockaddr_storage *links, socklen_t links_len,
                                       void (*ended)(struct dmi_ox_host *host, void *arg),
                                       void *arg) {
@@ -286,7 +329,7 @@ struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings, in
   host->links_len = links_len;
   host->ended = ended;
   host->arg = arg;
-  host->desk = dmi_ox_desk_new(wake, host);
+  host->desk = dmi_ox_desk_new(calls, wake, host);
   ev_async_init(&host->stop, on_stop);
   ev_async_init(&host->returned, on_returned);
   ev_timer_init(&host->flush, on_flush, FLUSH, 0);

@@ -10,16 +10,19 @@
 
 #include <sys/socket.h>
 
+#include "ox/desk.h"
 #include "ox/session.h"
 
 struct dmi_ox_host;
 
 /*
  * Starts a session of these connections, which it takes over; they have sent their byte of order.
- * `links` is where it listens for other servers, with port 0. `ended` is called in its thread when
- * all is closed, and is the last that happens in it. NULL: there is no thread.
+ * `links` is where it listens for other servers, with port 0; `calls` the server's account of them.
+ * `ended` is called in its thread when all is closed, and is the last that happens in it. NULL:
+ * there is no thread.
  */
-struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings, int control, int data,
+struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings,
+                                      struct dmi_ox_calls *calls, int control, int data,
                                       const struct sockaddr_storage *links, socklen_t links_len,
                                       void (*ended)(struct dmi_ox_host *host, void *arg),
                                       void *arg);

@@ -8,8 +8,8 @@
 #include <ev.h>
 #include <netdb.h>
 
-#include "ox/function.h"
 #include "ox/host.h"
+#include "ox/lookup.h"
 #include "ox/memory.h"
 
 /* A connection. */
@@ -21,6 +21,7 @@ struct dmi_ox_conn {
   bool eof;     /* nothing more comes */
   bool broken;  /* it cannot be written */
   bool closing; /* to be closed when all is written; the session does not know it any more */
+  bool drains;  /* closing: all is written, what still comes is dropped */
   struct dmi_ox_bytes out;
   size_t from; /* of `out`: what is written */
   ev_io reads, writes;
@@ -37,7 +38,9 @@ struct dmi_ox_open {
   bool listens;
   struct sockaddr_storage unix_addr;
   socklen_t unix_len;
-  struct addrinfo *all, *at; /* addresses, and the one that is tried */
+  char *name;                   /* of the host */
+  struct dmi_ox_lookup *lookup; /* NULL: none is under way */
+  struct addrinfo *all, *at;    /* addresses, and the one that is tried */
   ev_io io;
   ev_timer again;
 };
@@ -52,6 +55,7 @@ struct dmi_ox_host {
   struct sockaddr_storage links;
   socklen_t links_len;
   bool ending; /* the session has ended: only writes go on */
+  bool hurry;  /* the server ends, too: clients are not waited for */
   ev_async stop, returned;
   ev_timer flush;
   void (*ended)(struct dmi_ox_host *host, void *arg);
@@ -66,5 +70,7 @@ void dmi_ox_host_carry(struct dmi_ox_host *host);
 /* ---- host_link.c ---- */
 void dmi_ox_open_begin(struct dmi_ox_host *host, const struct dmi_ox_action *action);
 void dmi_ox_open_free(struct dmi_ox_host *host, struct dmi_ox_open *open);
+/* Goes on with those whose names have been looked up. */
+void dmi_ox_open_looked(struct dmi_ox_host *host);
 
 #endif

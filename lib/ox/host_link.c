@@ -2,8 +2,9 @@
  * host_link.c - links that are being made (RFC-102, 279 and 280).
  *
  * Who accepts listens at the address of the server's data port, with a backlog of 5, for one
- * connection. Who connects tries all addresses of the host, ten times, 100 ms apart: the other may
- * be told to accept a moment later. The path of AF_UNIX is removed when the connection is there.
+ * connection. Who connects looks the name up in a thread of its own (lookup.h), and tries all
+ * addresses, ten times, 100 ms apart: the other may be told to accept a moment later. The path of
+ * AF_UNIX is removed when the connection is there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,9 @@ void dmi_ox_open_free(struct dmi_ox_host *host, struct dmi_ox_open *open) {
     at = &(*at)->next;
   *at = open->next;
   stop(open);
+  if (open->lookup != NULL) dmi_ox_lookup_give_up(open->lookup);
   if (open->all != NULL) freeaddrinfo(open->all);
+  free(open->name);
   free(open->path);
   free(open);
 }
@@ -43,8 +46,8 @@ void dmi_ox_open_free(struct dmi_ox_host *host, struct dmi_ox_open *open) {
 static void give_up(struct dmi_ox_open *open, const char *what, const char *why) {
   struct dmi_ox_host *host = open->host;
   uint32_t id = open->id;
-  char text[200];
-  snprintf(text, sizeof text, "%s: %s", what, why);
+  char text[DMI_OX_HOST_BYTES + 200];
+  snprintf(text, sizeof text, "%s: %.190s", what, why);
   dmi_ox_open_free(host, open);
   dmi_ox_session_unlinked(host->session, id, text);
 }
@@ -151,18 +154,41 @@ static void try_next(struct dmi_ox_open *open) {
   ev_io_start(open->host->loop, &open->io);
 }
 
-static void begin_connect(struct dmi_ox_open *open, const char *host, int number) {
+static void wake(void *arg) {
+  struct dmi_ox_host *host = arg;
+  ev_async_send(host->loop, &host->returned);
+}
+
+static void begin_connect(struct dmi_ox_open *open, const char *name, int number) {
   char port[8];
-  const char *why = "";
-  snprintf(port, sizeof port, "%d", number);
-  if (open->path == NULL) {
-    open->all = open->at = dmi_ox_socket_resolve(host, port, &why);
-    if (open->all == NULL) {
-      give_up(open, host, why);
-      return;
-    }
+  if (open->path != NULL) {
+    try_next(open);
+    return;
   }
-  try_next(open);
+  snprintf(port, sizeof port, "%d", number);
+  open->name = strdup(name);
+  open->lookup =
+      strlen(name) < DMI_OX_HOST_BYTES ? dmi_ox_lookup_begin(name, port, wake, open->host) : NULL;
+  if (open->lookup == NULL) give_up(open, "connect", "the name is too long, or there is no thread");
+}
+
+void dmi_ox_open_looked(struct dmi_ox_host *host) {
+  struct dmi_ox_open *open = host->opens, *next;
+  const char *why;
+  for (; open != NULL; open = next) {
+    next = open->next;
+    if (open->lookup == NULL || !dmi_ox_lookup_take(open->lookup, &open->all, &why)) continue;
+    open->lookup = NULL;
+    open->at = open->all;
+    if (open->all != NULL) {
+      try_next(open);
+    } else {
+      char name[DMI_OX_HOST_BYTES];
+      snprintf(name, sizeof name, "%s", open->name);
+      give_up(open, name, why);
+    }
+    next = host->opens; /* a session goes on meanwhile, and may begin and end others */
+  }
 }
 
 void dmi_ox_open_begin(struct dmi_ox_host *host, const struct dmi_ox_action *action) {

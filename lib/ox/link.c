@@ -2,11 +2,13 @@
  * link.c - links to other servers (RFC-102): made, written, read, reset.
  *
  * SM_reset_102 empties links only from lower ranks to higher ones: the lower one sends SYNC_BALL,
- * the higher one reads until it. For the other direction our own ranks use the serials, which are
- * otherwise only echoed: a ball to a higher rank carries a mark and the link's epoch, one more with
- * each reset; a message to a lower rank carries the mark and the epoch of the last ball that was
- * read. The lower one drops messages of older epochs. Other servers' serials have no mark, so with
- * them it is as RFC-102 says.
+ * the higher one reads until it. For the other direction, and for what a 281 that was cut short
+ * leaves in a link, our own ranks use the serials, which are otherwise only echoed.  Both ends
+ * count the 281 that came since the link was made, also those that a reset of the session has cut
+ * short or discarded: the round of the link.  A ball carries a mark and its sender's round; the
+ * higher rank skips balls of rounds before its own.  A message to a lower rank carries the mark and
+ * the round, and the lower one drops messages of older rounds. Other servers' serials have no mark,
+ * so with them it is as RFC-102 says.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +19,30 @@
 
 #define MARK UINT32_C(0x44400000)
 #define MARK_MASK UINT32_C(0xfff00000)
-#define MOST_RANKS 1024 /* each link has a descriptor, and is searched for */
+#define LINK_BYTES ((uint64_t)96 << 10) /* what one takes: what has come, and what is to be sent \
+                                         */
 
-static uint32_t marked(struct dmi_ox_session *s, const struct dmi_ox_stream *link) {
-  return MARK | link->epoch << 12 | (s->serial++ & 0xfff);
+static uint32_t marked(struct dmi_ox_session *s, uint32_t round) {
+  return MARK | (round & 0xff) << 12 | (s->serial++ & 0xfff);
 }
 
 static bool is_marked(uint32_t serial) {
   return (serial & MARK_MASK) == MARK;
 }
 
-static uint32_t epoch_of(uint32_t serial) {
+static uint32_t round_of(uint32_t serial) {
   return serial >> 12 & 0xff;
+}
+
+/* Is round `a` before `b`?  They are known modulo 256. */
+static bool is_before(uint32_t a, uint32_t b) {
+  uint32_t behind = (b - a) & 0xff;
+  return behind > 0 && behind < 128;
+}
+
+/* So many 281 have come since the link was made. */
+static uint32_t own_round(const struct dmi_ox_session *s, const struct dmi_ox_stream *link) {
+  return s->rounds - link->base;
 }
 
 struct dmi_ox_stream *dmi_ox_link_find(struct dmi_ox_session *s, int32_t rank) {
@@ -45,6 +59,7 @@ void dmi_ox_link_remove(struct dmi_ox_session *s, struct dmi_ox_stream *link) {
   dmi_ox_stream_free(link);
   free(link);
   s->links[at] = s->links[--s->num_links];
+  s->used -= LINK_BYTES;
 }
 
 static struct dmi_ox_value *link_error(struct dmi_ox_session *s, int32_t rank, const char *why) {
@@ -55,15 +70,22 @@ static struct dmi_ox_value *link_error(struct dmi_ox_session *s, int32_t rank, c
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
-static void on_ball(struct dmi_ox_session *s, struct dmi_ox_stream *link, uint32_t serial) {
-  if (link->rank < s->rank && is_marked(serial)) link->epoch = epoch_of(serial);
+/* A ball of a lower rank was read. */
+static void on_ball(const struct dmi_ox_session *s, struct dmi_ox_stream *link, uint32_t serial) {
+  if (link->rank < s->rank && is_marked(serial) && is_before(link->seen, round_of(serial)))
+    link->seen = round_of(serial);
 }
 
 /* True for a message of before the last reset. */
 static bool is_old(const struct dmi_ox_session *s, const struct dmi_ox_stream *link,
                    uint32_t serial) {
-  uint32_t behind = (link->epoch - epoch_of(serial)) & 0xff;
-  return link->rank > s->rank && is_marked(serial) && behind > 0 && behind < 128;
+  return link->rank > s->rank && is_marked(serial) &&
+         is_before(round_of(serial), own_round(s, link));
+}
+
+/* Of a message to a lower rank: its ball may have come before the command. */
+static uint32_t sent_round(const struct dmi_ox_session *s, const struct dmi_ox_stream *link) {
+  return is_before(own_round(s, link), link->seen) ? link->seen : own_round(s, link);
 }
 
 enum dmi_ox_moved dmi_ox_link_receive(struct dmi_ox_session *s, int32_t rank,
@@ -102,7 +124,8 @@ enum dmi_ox_moved dmi_ox_link_send(struct dmi_ox_session *s, int32_t rank,
   }
   if (link->queued > s->settings.limits.queue) return DMI_OX_WAITS;
   dmi_ox_encode_word(&bytes, link->little, DMI_OX_DATA);
-  dmi_ox_encode_word(&bytes, link->little, rank < s->rank ? marked(s, link) : s->serial++);
+  dmi_ox_encode_word(&bytes, link->little,
+                     rank < s->rank ? marked(s, sent_round(s, link)) : s->serial++);
   dmi_ox_encode_peer_value(&bytes, link->little, value);
   dmi_ox_session_put(s, link, bytes);
   return DMI_OX_MOVED;
@@ -141,8 +164,10 @@ static void begin_open(struct dmi_ox_session *s, bool accept, int32_t rank,
   link->id = s->next_link++;
   link->rank = rank;
   link->state = DMI_OX_OPENING;
+  link->base = s->rounds;
   s->links = dmi_ox_grow(s->links, s->num_links, &s->room_links, sizeof s->links[0]);
   s->links[s->num_links++] = link;
+  s->used += LINK_BYTES;
   struct dmi_ox_action *action =
       dmi_ox_session_act(s, accept ? DMI_OX_ACCEPT : DMI_OX_CONNECT, link->id);
   if (port->tag == DMI_OX_STRING)
@@ -164,8 +189,8 @@ void dmi_ox_link_command(struct dmi_ox_session *s, bool accept) {
   else
     good = good && DMI_ox_to_int64(port, &number) && number > 0 && number < 65536 &&
            (accept || is_text(host));
-  if (good && rank >= MOST_RANKS)
-    dmi_ox_stack_error(s, DMI_OX_E_LIMIT, "a rank below 1024 is needed");
+  if (good && s->used + LINK_BYTES > s->settings.limits.stack)
+    dmi_ox_stack_error(s, DMI_OX_E_LIMIT, "there is no room for a link");
   else if (good)
     begin_open(s, accept, rank, host, port, (int32_t)number);
   else
@@ -209,16 +234,18 @@ static struct dmi_ox_stream *next_link(struct dmi_ox_session *s, int32_t rank, i
   return best;
 }
 
-/* Reads until SYNC_BALL; false when it has not come. */
+/* Reads until the SYNC_BALL of this round; false when it has not come. */
 static bool empty_link(struct dmi_ox_session *s, struct dmi_ox_stream *link) {
   struct dmi_ox_message message;
-  while (dmi_ox_stream_message(link, &message)) {
+  while (is_before(link->seen, own_round(s, link)) && dmi_ox_stream_message(link, &message)) {
     DMI_ox_drop(message.value);
     if (message.tag != DMI_OX_SYNC_BALL) continue;
     on_ball(s, link, message.serial);
-    return true;
+    if (!is_marked(message.serial)) link->seen = own_round(s, link);
   }
-  return link->state == DMI_OX_ENDED;
+  if (is_before(link->seen, own_round(s, link))) return link->state == DMI_OX_ENDED;
+  link->base = s->rounds - link->seen; /* the peer may have had one that did not come here */
+  return true;
 }
 
 bool dmi_ox_link_reset(struct dmi_ox_session *s) {
@@ -234,8 +261,7 @@ bool dmi_ox_link_reset(struct dmi_ox_session *s) {
     struct dmi_ox_bytes ball = {0};
     if (link->state != DMI_OX_ENDED) {
       if (link->queued > s->settings.limits.queue) return false;
-      link->epoch = (link->epoch + 1) & 0xff;
-      dmi_ox_encode_ball(&ball, link->little, marked(s, link));
+      dmi_ox_encode_ball(&ball, link->little, marked(s, own_round(s, link)));
       dmi_ox_session_put(s, link, ball);
     }
     op->rank = link->rank;

@@ -18,9 +18,24 @@ void dmi_ox_run_forget(struct dmi_ox_session *s) {
   *run = (struct dmi_ox_run){0};
 }
 
+#define PLACE ((uint64_t)sizeof(struct dmi_ox_value *)) /* bytes of a place among the values */
+
+/* What it may take beside what is there. */
+static uint64_t room_left(const struct dmi_ox_session *s) {
+  uint64_t used = s->used + s->run.used, limit = s->settings.limits.stack;
+  return used < limit ? limit - used : 0;
+}
+
 static void push(struct dmi_ox_run *run, struct dmi_ox_value *value) {
   run->values = dmi_ox_grow(run->values, run->num, &run->room, sizeof run->values[0]);
   run->values[run->num++] = value;
+  run->used += value->size + PLACE;
+}
+
+static struct dmi_ox_value *pop(struct dmi_ox_run *run) {
+  struct dmi_ox_value *value = run->values[--run->num];
+  run->used -= value->size + PLACE;
+  return value;
 }
 
 /* Takes over the error. */
@@ -36,13 +51,23 @@ static void fail(struct dmi_ox_session *s, enum dmi_ox_code code, const char *wh
   fail_with(s, dmi_ox_value_error(s->command, code, text));
 }
 
+/* One value more, if there is room for it; takes it over. */
+static void add(struct dmi_ox_session *s, struct dmi_ox_value *value) {
+  if (value->size + PLACE <= room_left(s)) {
+    push(&s->run, value);
+    return;
+  }
+  DMI_ox_drop(value);
+  fail(s, DMI_OX_E_LIMIT, "", "its values are too large for the session");
+}
+
 void dmi_ox_run_result(struct dmi_ox_session *s, struct dmi_ox_value *value) {
   if (!s->run.is) {
     if (value != NULL) dmi_ox_stack_push(s, value);
   } else if (value != NULL && value->tag == DMI_OX_ERROR) {
     fail_with(s, value);
   } else {
-    push(&s->run, value != NULL ? value : DMI_ox_null());
+    add(s, value != NULL ? value : DMI_ox_null());
   }
 }
 
@@ -56,11 +81,13 @@ void dmi_ox_run_text(struct dmi_ox_session *s, bool batch) {
   if (text->tag != DMI_OX_STRING) {
     dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT, why);
   } else if (!dmi_ox_text_compile(&s->run.program, text->bytes.at, (size_t)text->bytes.len,
-                                  s->settings.limits.depth, &why, &where)) {
+                                  s->settings.limits.depth, room_left(s), &why, &where)) {
     snprintf(message, sizeof message, "%s (byte %zu)", why, where);
-    dmi_ox_stack_error(s, DMI_OX_E_SYNTAX, message);
+    dmi_ox_stack_error(s, strcmp(why, DMI_OX_TOO_LARGE) == 0 ? DMI_OX_E_LIMIT : DMI_OX_E_SYNTAX,
+                       message);
   } else {
     s->run.is = true;
+    s->run.used = s->run.program.used;
     s->run.batch = batch;
   }
   DMI_ox_drop(text);
@@ -92,8 +119,8 @@ void dmi_ox_run_function(struct dmi_ox_session *s) {
 /* The last `num` values as a list. */
 static struct dmi_ox_value *take_list(struct dmi_ox_run *run, int32_t num) {
   struct dmi_ox_value **items = dmi_ox_alloc((size_t)num * sizeof items[0]);
-  run->num -= (size_t)num;
-  if (num > 0) memcpy(items, run->values + run->num, (size_t)num * sizeof items[0]);
+  for (int32_t i = num; i > 0; i--)
+    items[i - 1] = pop(run);
   return dmi_ox_value_items(DMI_OX_LIST, items, num);
 }
 
@@ -105,18 +132,29 @@ static void step_list(struct dmi_ox_session *s, int32_t num) {
     fail(s, DMI_OX_E_LIMIT, "", "a list is too large, or nested too deep");
     return;
   }
-  push(&s->run, list);
+  add(s, list);
 }
 
 static void step_op(struct dmi_ox_session *s, char op) {
   struct dmi_ox_run *run = &s->run;
-  const char *why = "";
-  struct dmi_ox_value *b = run->values[--run->num], *a = run->values[--run->num];
-  struct dmi_ox_value *value = dmi_ox_number_op(op, a, b, s->settings.limits.message, &why);
+  const char *why = "", name[] = {op, '\0'};
+  struct dmi_ox_value *b = pop(run), *a = pop(run), *value = NULL;
+  uint64_t size = a->size + b->size;
+  if (size > DMI_OX_LONG && size <= s->settings.limits.message) {
+    struct dmi_ox_value *pair[2] = {a, b}, *args = DMI_ox_list(pair, 2);
+    if (args != NULL) {
+      s->op = (struct dmi_ox_op){.kind = DMI_OX_OP_CALL};
+      s->op.id = dmi_ox_run_call(s, dmi_ox_value_text(name), args);
+    } else {
+      fail(s, DMI_OX_E_ARGUMENT, "", "an operand is no number");
+    }
+    return;
+  }
+  value = dmi_ox_number_op(op, a, b, s->settings.limits.message, &why);
   DMI_ox_drop(a);
   DMI_ox_drop(b);
   if (value != NULL)
-    push(run, value);
+    add(s, value);
   else
     fail(s, DMI_OX_E_ARGUMENT, "", why);
 }
@@ -149,7 +187,7 @@ static void step_call(struct dmi_ox_session *s, struct dmi_ox_value *name, int32
 static void step_get(struct dmi_ox_session *s, const char *name) {
   struct dmi_ox_value *value = dmi_ox_stack_variable(s, name);
   if (value != NULL)
-    push(&s->run, DMI_ox_keep(value));
+    add(s, DMI_ox_keep(value));
   else
     fail(s, DMI_OX_E_NAME, name, "nothing has this name");
 }
@@ -165,16 +203,21 @@ static void finish(struct dmi_ox_session *s) {
     dmi_ox_stack_push(s, value);
 }
 
-void dmi_ox_run_step(struct dmi_ox_session *s) {
+static uint64_t work_of(const struct dmi_ox_run *run) {
+  return 1 + (run->num > 0 ? run->values[run->num - 1]->size / 1024 : 0);
+}
+
+uint64_t dmi_ox_run_step(struct dmi_ox_session *s) {
   struct dmi_ox_run *run = &s->run;
+  uint64_t work = work_of(run);
   if (run->at == run->program.num) {
     finish(s);
-    return;
+    return work;
   }
   struct dmi_ox_step *step = &run->program.at[run->at++];
   switch (step->kind) {
     case DMI_OX_STEP_PUSH:
-      push(run, DMI_ox_keep(step->value));
+      add(s, DMI_ox_keep(step->value));
       break;
     case DMI_OX_STEP_LIST:
       step_list(s, step->num);
@@ -196,7 +239,8 @@ void dmi_ox_run_step(struct dmi_ox_session *s) {
       step_op(s, step->op);
       break;
     default: /* POP */
-      DMI_ox_drop(run->values[--run->num]);
+      DMI_ox_drop(pop(run));
       break;
   }
+  return work;
 }

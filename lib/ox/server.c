@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ox/function.h"
 #include "ox/server_int.h"
 #include "ox/socket.h"
 
@@ -76,7 +75,7 @@ void dmi_ox_server_session(struct DMI_ox_server_t *server, int control, int data
   server->running = running;
   server->sessions++;
   server->begun = true;
-  running->host = dmi_ox_host_start(&server->settings, control, data, &server->links,
+  running->host = dmi_ox_host_start(&server->settings, server->calls, control, data, &server->links,
                                     server->links_len, on_ended, running);
   if (running->host == NULL) {
     server->running = running->next;
@@ -115,14 +114,22 @@ static void on_stop(struct ev_loop *loop, struct ev_async *async, int events) {
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
+/* Takes a connection; false: there is none, or it cannot. */
+static bool take(struct DMI_ox_server_t *server, struct dmi_ox_listener *listener) {
+  int fd = dmi_ox_socket_accept(listener->fd);
+  if (fd >= 0) dmi_ox_caller_new(server, fd, listener->control);
+  return fd >= 0;
+}
+
 static void on_call(struct ev_loop *loop, struct ev_io *io, int events) {
   struct dmi_ox_listener *listener = io->data;
   struct DMI_ox_server_t *server = listener->server;
-  int fd = dmi_ox_socket_accept(listener->fd);
   (void)events;
-  if (fd >= 0) {
-    dmi_ox_caller_new(server, fd, listener->control);
-  } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+  /* A client's control connection has come before its data connection. */
+  while (!listener->control && !server->one && take(server, &server->listeners[0]))
+    continue;
+  if (listener->fd >= 0 && take(server, listener)) return;
+  if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
     ev_timer_set(&server->again, AGAIN, 0);
     ev_timer_start(loop, &server->again);
     watch(server);
@@ -199,11 +206,10 @@ static bool listen_both(struct DMI_ox_server_t *server, const DMI_ox_options_t *
   int data = server->listeners[server->same_port ? 0 : 1].fd;
   dmi_ox_socket_here(data, &server->links, &server->links_len);
   if (options->listens != NULL) {
-    char line[600], a[280], b[280];
+    char a[280], b[280];
     dmi_ox_socket_name(server->listeners[0].fd, false, a, sizeof a);
     dmi_ox_socket_name(data, false, b, sizeof b);
-    snprintf(line, sizeof line, "listening: control %s data %s", a, b);
-    options->listens(line, options->arg);
+    options->listens(a, b, options->arg);
   }
   return true;
 }
@@ -275,7 +281,7 @@ static bool settings_of(struct DMI_ox_server_t *server, const DMI_ox_options_t *
   const char *order = options->order != NULL ? options->order : "little";
   if (options->control == NULL) return refuse(why, size, "control", "no port is given");
   if (options->max_message < 0 || options->max_stack < 0 || options->max_depth < 0 ||
-      options->max_depth > DMI_OX_DEPTH_MAX || options->max_sessions < 0)
+      options->max_depth > DMI_OX_DEPTH_MAX || options->max_sessions < 0 || options->max_calls < 0)
     return refuse(why, size, "limits", "out of range");
   settings->limits = (struct dmi_ox_limits){
       .message = options->max_message > 0 ? (uint64_t)options->max_message : 256 << 20,
@@ -293,6 +299,9 @@ static bool settings_of(struct DMI_ox_server_t *server, const DMI_ox_options_t *
   settings->network = strcmp(order, "network") == 0;
   settings->order_sent = true;
   server->most = options->max_sessions > 0 ? options->max_sessions : 64;
+  server->calls =
+      dmi_ox_calls_new(options->max_calls > 0 ? options->max_calls : 1024, settings->limits.stack,
+                       &(struct dmi_ox_around){options->begins, options->ends, options->arg});
   server->one = options->reverse != NULL || options->password != NULL;
   if (options->password != NULL) server->password = strdup(options->password);
   return true;
@@ -301,6 +310,7 @@ static bool settings_of(struct DMI_ox_server_t *server, const DMI_ox_options_t *
 static void free_server(struct DMI_ox_server_t *server) {
   for (int i = 0; i < 2; i++)
     if (server->listeners[i].fd >= 0) close(server->listeners[i].fd);
+  if (server->calls != NULL) dmi_ox_calls_free(server->calls); /* waits for them */
   ev_loop_destroy(server->loop);
   pthread_mutex_destroy(&server->lock);
   pthread_cond_destroy(&server->over);
@@ -354,6 +364,5 @@ void DMI_ox_stop(DMI_ox_server_t *server) {
 
 void DMI_ox_free(DMI_ox_server_t *server) {
   pthread_join(server->thread, NULL);
-  dmi_ox_desk_wait_all();
   free_server(server);
 }

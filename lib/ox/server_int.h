@@ -18,7 +18,9 @@ struct dmi_ox_caller {
   struct DMI_ox_server_t *server;
   int fd;
   bool control; /* what it is to be; with one port for both: as it turns out */
-  bool known;   /* has said the password; the byte of order is sent */
+  bool known;   /* has said the password */
+  bool told;    /* the byte of order is sent */
+  bool answers; /* it has sent something */
   size_t have;  /* bytes of the password */
   bool wrong;
   ev_io io;
@@ -41,11 +43,12 @@ struct dmi_ox_running {
 struct DMI_ox_server_t {
   struct ev_loop *loop;
   struct dmi_ox_settings settings;
-  char *password; /* or NULL */
-  bool one;       /* ends with its session */
-  bool begun;     /* one: there is the session */
-  bool same_port; /* of control and data */
-  int32_t most;   /* sessions */
+  struct dmi_ox_calls *calls; /* of functions that run */
+  char *password;             /* or NULL */
+  bool one;                   /* ends with its session */
+  bool begun;                 /* one: there is the session */
+  bool same_port;             /* of control and data */
+  int32_t most;               /* sessions */
   struct dmi_ox_listener listeners[2];
   struct sockaddr_storage links; /* where sessions listen for other servers */
   socklen_t links_len;

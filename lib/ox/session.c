@@ -10,6 +10,7 @@
 #include "ox/session_int.h"
 
 #define AHEAD ((size_t)64 << 10) /* bytes of a stream that may wait here before they are needed */
+#define SLICE 10000              /* of work on a text (dmi_ox_run_step), then control is heard */
 
 /* ---- Actions --------------------------------------------------------------------------------- */
 
@@ -121,6 +122,7 @@ static void on_data_message(struct dmi_ox_session *s, struct dmi_ox_message *mes
   if (s->balls > 0) {
     DMI_ox_drop(message->value);
     if (message->tag == DMI_OX_SYNC_BALL) s->balls--;
+    if (message->tag == DMI_OX_COMMAND && message->code == DMI_OX_RESET_LINKS) s->rounds++;
     return;
   }
   switch (message->tag) {
@@ -138,16 +140,27 @@ static void on_data_message(struct dmi_ox_session *s, struct dmi_ox_message *mes
   }
 }
 
+/* It goes on later: what has come on the control connection is heard before. */
+static void yield(struct dmi_ox_session *s) {
+  if (!s->yields) dmi_ox_session_act(s, DMI_OX_AGAIN, 0);
+  s->yields = true;
+}
+
 /* Whatever can go on does. */
 static void go_on(struct dmi_ox_session *s) {
   struct dmi_ox_message message;
+  uint64_t work = 0;
   while (!s->ended && dmi_ox_stream_message(&s->control, &message))
     dmi_ox_control_message(s, &message);
+  dmi_ox_control_balls(s);
   while (!s->ended) {
     if (s->op.kind != DMI_OX_OP_NONE) {
       if (!dmi_ox_group_step(s)) break;
+    } else if (s->run.is && work > SLICE) {
+      yield(s);
+      break;
     } else if (s->run.is) {
-      dmi_ox_run_step(s);
+      work += dmi_ox_run_step(s);
     } else if (s->balls == 0 && s->data.queued > s->settings.limits.queue) {
       break; /* the client does not read its results */
     } else if (!dmi_ox_stream_message(&s->data, &message)) {
@@ -216,6 +229,11 @@ void dmi_ox_session_eof(struct dmi_ox_session *s, uint32_t id) {
   }
   stream->state = DMI_OX_ENDED;
   go_on(s);
+}
+
+void dmi_ox_session_again(struct dmi_ox_session *s) {
+  s->yields = false;
+  if (!s->ended) go_on(s);
 }
 
 void dmi_ox_session_sent(struct dmi_ox_session *s, uint32_t id, size_t len) {

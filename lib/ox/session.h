@@ -35,6 +35,7 @@ enum dmi_ox_act {
   DMI_OX_CLOSE,   /* link id, also one that is not open yet; what is queued for it is sent first */
   DMI_OX_CALL,    /* call id of function name with args; dmi_ox_session_returned tells the result */
   DMI_OX_CANCEL,  /* nobody waits for call id any more */
+  DMI_OX_AGAIN,   /* call dmi_ox_session_again when what has come was read */
   DMI_OX_END      /* of the session: nothing more comes, and everything is to be closed */
 };
 
@@ -67,6 +68,8 @@ void dmi_ox_session_sent(struct dmi_ox_session *s, uint32_t id, size_t len);
 /* ACCEPT or CONNECT has a connection; or it failed. */
 void dmi_ox_session_linked(struct dmi_ox_session *s, uint32_t id);
 void dmi_ox_session_unlinked(struct dmi_ox_session *s, uint32_t id, const char *why);
+/* Goes on with a text that takes long. */
+void dmi_ox_session_again(struct dmi_ox_session *s);
 /* CALL has a result, of which one use is taken over; NULL is the value NULL. */
 void dmi_ox_session_returned(struct dmi_ox_session *s, uint32_t id, struct dmi_ox_value *value);
 

@@ -5,10 +5,14 @@
 #ifndef DMI_OX_SESSION_INT_H
 #define DMI_OX_SESSION_INT_H
 
+#include <uthash.h>
+
 #include "ox/decode.h"
 #include "ox/memory.h"
 #include "ox/session.h"
 #include "ox/text.h"
+
+#define DMI_OX_LONG ((uint64_t)64 << 10) /* bytes of operands from which on a thread calculates */
 
 enum dmi_ox_stream_state {
   DMI_OX_OPENING, /* of a link: there is no connection yet */
@@ -20,8 +24,9 @@ enum dmi_ox_stream_state {
 struct dmi_ox_stream {
   uint32_t id;
   enum dmi_ox_stream_state state;
-  int32_t rank;   /* of a link: the peer's */
-  uint32_t epoch; /* of a link: resets of it (group.c) */
+  int32_t rank;  /* of a link: the peer's */
+  uint32_t base; /* of a link: 281 that came before it was made (link.c) */
+  uint32_t seen; /* of a link to a lower rank: round of the last ball, modulo 256 */
   bool little;
   struct dmi_ox_decoder decoder;
   struct dmi_ox_bytes in; /* came */
@@ -62,11 +67,14 @@ struct dmi_ox_run {
   size_t at; /* the next step */
   struct dmi_ox_value **values;
   size_t num, room;
+  uint64_t
+      used; /* bytes of the program and the values; together with the stack's below its limit */
 };
 
 struct dmi_ox_variable {
-  char *name;
+  UT_hash_handle hh; /* by name */
   struct dmi_ox_value *value;
+  char name[];
 };
 
 struct dmi_ox_session {
@@ -74,7 +82,9 @@ struct dmi_ox_session {
   bool (*known)(const char *name);
   bool ended;
   bool asir;          /* the client's mathcap says so */
-  uint32_t balls;     /* SYNC_BALLs that the client still owes: data is discarded */
+  bool yields;        /* AGAIN was asked for */
+  uint64_t balls;     /* SYNC_BALLs that the client still owes: data is discarded */
+  uint64_t unsent;    /* SYNC_BALLs for the client: they wait while it does not read */
   uint32_t serial;    /* of the next message of ours */
   uint32_t command;   /* the serial of the command that is being carried out */
   uint32_t next_link; /* ids */
@@ -87,9 +97,9 @@ struct dmi_ox_session {
   uint64_t used;  /* bytes of the values on the stack and with names */
   size_t *blocks; /* heights of the stack at BEGIN_BLOCK */
   size_t num_blocks, room_blocks;
-  struct dmi_ox_variable *variables;
-  size_t num_variables, room_variables;
+  struct dmi_ox_variable *variables; /* a hash table */
   int32_t nserver, rank;
+  uint32_t rounds; /* 281 that came, also those that a reset has discarded */
   struct dmi_ox_op op;
   struct dmi_ox_run run;
   struct dmi_ox_action *actions;
@@ -127,8 +137,8 @@ void dmi_ox_command_run(struct dmi_ox_session *s, uint32_t serial, int32_t code)
 /* ---- run.c ---- */
 void dmi_ox_run_text(struct dmi_ox_session *s, bool batch);
 void dmi_ox_run_function(struct dmi_ox_session *s);
-/* Goes on until an op has to be waited for, or all is done. */
-void dmi_ox_run_step(struct dmi_ox_session *s);
+/* One step; returns how much work that was: 1, and more for large values. */
+uint64_t dmi_ox_run_step(struct dmi_ox_session *s);
 void dmi_ox_run_forget(struct dmi_ox_session *s);
 /* An op is complete: its value, or NULL for nothing, to the text or to the stack. */
 void dmi_ox_run_result(struct dmi_ox_session *s, struct dmi_ox_value *value);
@@ -160,6 +170,8 @@ bool dmi_ox_link_opened(struct dmi_ox_session *s);
 bool dmi_ox_link_reset(struct dmi_ox_session *s);
 
 /* ---- control.c ---- */
+/* Sends SYNC_BALLs that wait, if it can. */
+void dmi_ox_control_balls(struct dmi_ox_session *s);
 void dmi_ox_control_message(struct dmi_ox_session *s, const struct dmi_ox_message *message);
 
 #endif

@@ -44,44 +44,48 @@ bool dmi_ox_stack_pop_int32(struct dmi_ox_session *s, int32_t *number) {
   return good;
 }
 
+static struct dmi_ox_variable *find(struct dmi_ox_session *s, const char *name) {
+  struct dmi_ox_variable *variable;
+  HASH_FIND_STR(s->variables, name, variable);
+  return variable;
+}
+
 struct dmi_ox_value *dmi_ox_stack_variable(struct dmi_ox_session *s, const char *name) {
-  for (size_t i = 0; i < s->num_variables; i++)
-    if (strcmp(s->variables[i].name, name) == 0) return s->variables[i].value;
-  return NULL;
+  struct dmi_ox_variable *variable = find(s, name);
+  return variable != NULL ? variable->value : NULL;
 }
 
 bool dmi_ox_stack_set(struct dmi_ox_session *s, const char *name, struct dmi_ox_value *value) {
-  size_t at = 0, len = strlen(name) + 1;
-  while (at < s->num_variables && strcmp(s->variables[at].name, name) != 0)
-    at++;
+  struct dmi_ox_variable *variable = find(s, name);
+  size_t len = strlen(name) + 1;
   uint64_t cost = value->size, limit = s->settings.limits.stack;
-  uint64_t before = at < s->num_variables ? s->variables[at].value->size : 0;
-  if (at == s->num_variables) cost += len + sizeof s->variables[0];
+  uint64_t before = variable != NULL ? variable->value->size : 0;
+  if (variable == NULL) cost += len + sizeof *variable;
   if (cost > limit || s->used - before > limit - cost) {
     DMI_ox_drop(value);
     return false;
   }
-  if (at == s->num_variables) {
-    s->variables = dmi_ox_grow(s->variables, at, &s->room_variables, sizeof s->variables[0]);
-    s->variables[at].name = dmi_ox_alloc(len);
-    memcpy(s->variables[at].name, name, len);
-    s->num_variables++;
+  if (variable == NULL) {
+    variable = dmi_ox_alloc(sizeof *variable + len);
+    memcpy(variable->name, name, len);
+    HASH_ADD_STR(s->variables, name, variable);
   } else {
-    DMI_ox_drop(s->variables[at].value);
+    DMI_ox_drop(variable->value);
   }
-  s->variables[at].value = value;
+  variable->value = value;
   s->used += cost - before;
   return true;
 }
 
 void dmi_ox_stack_free(struct dmi_ox_session *s) {
+  struct dmi_ox_variable *variable, *next;
   for (size_t i = 0; i < s->num; i++)
     DMI_ox_drop(s->stack[i]);
-  for (size_t i = 0; i < s->num_variables; i++) {
-    free(s->variables[i].name);
-    DMI_ox_drop(s->variables[i].value);
+  HASH_ITER(hh, s->variables, variable, next) {
+    HASH_DEL(s->variables, variable);
+    DMI_ox_drop(variable->value);
+    free(variable);
   }
   free(s->stack);
-  free(s->variables);
   free(s->blocks);
 }

@@ -37,11 +37,15 @@ struct dmi_ox_step {
 struct dmi_ox_program {
   struct dmi_ox_step *at;
   size_t num, room;
+  uint64_t used; /* bytes of the steps and their values */
 };
 
-/* Compiles a text; false, and why and at which byte, when it is none. */
+#define DMI_OX_TOO_LARGE "the text is too large for the session"
+
+/* Compiles a text to at most `most` bytes of steps; false, and why and at which byte, when it is
+ * none, or it needs more. */
 bool dmi_ox_text_compile(struct dmi_ox_program *program, const char *text, size_t len,
-                         int32_t depth, const char **why, size_t *where);
+                         int32_t depth, uint64_t most, const char **why, size_t *where);
 void dmi_ox_program_add(struct dmi_ox_program *program, struct dmi_ox_step step);
 void dmi_ox_program_free(struct dmi_ox_program *program);
 

@@ -208,6 +208,10 @@ int32_t DMI_ox_kind(const DMI_ox_value_t *value) {
   return value->tag == DMI_OX_DOUBLE_64 ? DMI_OX_DOUBLE : value->tag;
 }
 
+int64_t DMI_ox_size(const DMI_ox_value_t *value) {
+  return value->size > INT64_MAX ? INT64_MAX : (int64_t)value->size;
+}
+
 int32_t DMI_ox_to_int64(const DMI_ox_value_t *value, int64_t *number_ptr) {
   uint64_t size = 0;
   switch (value->tag) {

@@ -196,6 +196,7 @@ static void carry(struct dmi_ox_session *s, uint32_t *link, uint64_t seed) {
       else
         dmi_ox_session_unlinked(s, action.id, "no");
     }
+    if (action.act == DMI_OX_AGAIN) dmi_ox_session_again(s);
     if (action.act == DMI_OX_CALL && any() % 2)
       dmi_ox_session_returned(s, action.id, any() % 2 ? NULL : DMI_ox_from_int64(3));
     dmi_ox_action_free(&action);

@@ -99,7 +99,7 @@ like($one->push(int32($servers[0]{ports}[1]), int32(1))->command(279)->pop, qr/^
 like($one->push(string('127.0.0.1'), int32(free_port()), int32(1))->command(280)->pop, qr/^error\(\[\d+,8,connect: /, 'nobody accepts');
 like($one->push(string('no.such.host.invalid'), int32(1), int32(1))->command(280)->pop, qr/^error\(\[\d+,8,no\.such/, 'no such host');
 like($one->push(string('x' x 200), int32(1))->command(279)->pop, qr/too long/, 'a path that is too long');
-like($one->push(string('x'), int32(1024))->command(279)->pop, qr/^error\(\[\d+,4,/, 'a rank that is too high');
+like($one->push(string('x'), int32(-1))->command(279)->pop, qr/^error\(\[\d+,5,/, 'a rank below 0');
 my $path = $t->dir . '/waits';
 $one->push(string($path), int32(1))->command(279);
 $t->wait_looking(sub { -S $path }, 'it listens');

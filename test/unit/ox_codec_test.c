@@ -222,6 +222,38 @@ static void test_faults(void **state) {
                DMI_OX_E_MALFORMED);
 }
 
+/* Behind an object of an unknown type: data of a known one. */
+static void test_search_data(void **state) {
+  (void)state;
+  struct dmi_ox_decoder d;
+  struct dmi_ox_message message;
+  struct dmi_ox_bytes bytes = {0};
+  bool done;
+  DMI_ox_value_t *value = DMI_ox_from_digits("-12345678901234567890");
+  dmi_ox_encode_word(&bytes, false, DMI_OX_DATA);
+  dmi_ox_encode_word(&bytes, false, 1);
+  dmi_ox_encode_word(&bytes, false, 27);
+  dmi_ox_encode_word(&bytes, false, DMI_OX_DATA); /* of a type that is not known, either */
+  dmi_ox_encode_word(&bytes, false, 1);
+  dmi_ox_encode_word(&bytes, false, 28);
+  dmi_ox_bytes_put(&bytes, "abc", 3);
+  dmi_ox_encode_data(&bytes, false, 9, value);
+  dmi_ox_decoder_init(&d, &limits, false, false);
+  size_t used = dmi_ox_decode(&d, bytes.at, bytes.len, &message, &done);
+  assert_true(done && message.tag == DMI_OX_FAULT);
+  used += dmi_ox_decode(&d, bytes.at + used, bytes.len - used, &message, &done);
+  assert_true(done && message.tag == DMI_OX_DATA);
+  assert_int_equal(message.serial, 9);
+  assert_int_equal(used, bytes.len);
+  char *text = DMI_ox_to_text(message.value);
+  assert_string_equal(text, "-12345678901234567890");
+  free(text);
+  DMI_ox_drop(message.value);
+  DMI_ox_drop(value);
+  dmi_ox_decoder_free(&d);
+  dmi_ox_bytes_free(&bytes);
+}
+
 static void append_words(struct dmi_ox_bytes *bytes, const uint32_t *words, size_t num) {
   for (size_t i = 0; i < num; i++)
     dmi_ox_encode_word(bytes, false, words[i]);
@@ -349,7 +381,7 @@ int main(void) {
       cmocka_unit_test(test_golden),  cmocka_unit_test(test_messages),
       cmocka_unit_test(test_large),   cmocka_unit_test(test_faults),
       cmocka_unit_test(test_limits),  cmocka_unit_test(test_no_memory_for_words),
-      cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_helpers), cmocka_unit_test(test_search_data),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,29 @@ static void reset_all(struct world *w) {
   world_run(w);
 }
 
+/* Everybody sends to everybody, and receives that, and nothing that was sent before. */
+static void assert_new(struct world *w) {
+  char text[100];
+  for (int i = 0; i < w->num; i++) {
+    push_int(w, i, INT32_MAX);
+    command(w, i, DMI_OX_POPS);
+    for (int j = 0; j < w->num; j++) {
+      if (i == j) continue;
+      snprintf(text, sizeof text, "ox_send_102(%d,\"new\")", j);
+      execute(w, i, text);
+      assert_popped(w, i, "0");
+    }
+  }
+  for (int i = 0; i < w->num; i++) {
+    for (int j = 0; j < w->num; j++) {
+      if (i == j) continue;
+      snprintf(text, sizeof text, "ox_recv_102(%d)", j);
+      execute(w, i, text);
+      assert_popped(w, i, "new");
+    }
+  }
+}
+
 /*
  * Messages of before a reset are in all links, some of them half; receives, a broadcast and a
  * reduction wait. After it nothing of them is received, in either direction.
@@ -246,29 +269,77 @@ static void test_reset(void **state) {
       for (int i = 0; i < PIPES; i++)
         w->pipes[i].held = false;
       reset_all(w);
-      for (int i = 0; i < num; i++) {
-        push_int(w, i, INT32_MAX);
-        command(w, i, DMI_OX_POPS);
-        for (int j = 0; j < num; j++) {
-          char text[100];
-          if (i == j) continue;
-          snprintf(text, sizeof text, "ox_send_102(%d,\"new\")", j);
-          execute(w, i, text);
-          assert_popped(w, i, "0");
-        }
-      }
-      for (int i = 0; i < num; i++) {
-        for (int j = 0; j < num; j++) {
-          char text[100];
-          if (i == j) continue;
-          snprintf(text, sizeof text, "ox_recv_102(%d)", j);
-          execute(w, i, text);
-          assert_popped(w, i, "new");
-        }
-      }
+      assert_new(w);
     }
     world_free(w);
   }
+}
+
+/* 281 at all ranks, each cut short or discarded by a reset; balls are on their way meanwhile. */
+static void cut_short(struct world *w) {
+  struct dmi_ox_message message;
+  for (int i = 0; i < PIPES; i++)
+    w->pipes[i].held = world_random(w) % 2;
+  for (int i = 0; i < w->num; i++) {
+    bool discarded = world_random(w) % 3 == 0;
+    if (discarded) control(w, i, DMI_OX_RESET);
+    command(w, i, DMI_OX_RESET_LINKS);
+    if (world_random(w) % 2) world_run(w);
+    if (!discarded) control(w, i, DMI_OX_RESET);
+  }
+  for (int i = 0; i < w->num; i++) {
+    do
+      assert_true(heard(w, i, &message));
+    while (message.tag != DMI_OX_SYNC_BALL);
+    ball(w, i);
+  }
+}
+
+static void test_reset_cut_short(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 100; seed++) {
+    struct world *w = group(2 + (int)(seed % 4), seed);
+    for (uint64_t round = 0; round < 3; round++) {
+      for (uint64_t cut = 0; cut < (seed + round) % 4; cut++) {
+        for (int i = 0; i < w->num; i++)
+          execute(w, i, i > 0 ? "ox_send_102(0,\"old\")" : "ox_send_102(1,\"old\")");
+        cut_short(w);
+      }
+      for (int i = 0; i < PIPES; i++)
+        w->pipes[i].held = false;
+      reset_all(w);
+      assert_new(w);
+    }
+    world_free(w);
+  }
+}
+
+/* An object of a type that is not known is an error, and what comes behind it is received. */
+static void test_unknown_type(void **state) {
+  (void)state;
+  struct world *w = group(2, 7);
+  struct dmi_ox_bytes bytes = {0};
+  DMI_ox_value_t *value = dmi_ox_value_text("behind");
+  struct pipe *p = NULL;
+  for (int i = 0; i < PIPES; i++)
+    if (w->pipes[i].used && w->pipes[i].open && w->pipes[i].to == 1) p = &w->pipes[i];
+  assert_non_null(p);
+  /* Sessions announce little-endian order to each other. */
+  dmi_ox_encode_word(&bytes, true, DMI_OX_DATA);
+  dmi_ox_encode_word(&bytes, true, 3);
+  dmi_ox_encode_word(&bytes, true, 27);
+  dmi_ox_bytes_put(&bytes, "of any length", 13);
+  dmi_ox_encode_data(&bytes, true, 4, value);
+  dmi_ox_session_bytes(w->at[1].session, p->to_id, bytes.at, bytes.len);
+  execute(w, 1, "ox_recv_102(0)");
+  char *text = popped(w, 1);
+  assert_non_null(strstr(text, "the type of an object is not known"));
+  free(text);
+  execute(w, 1, "ox_recv_102(0)");
+  assert_popped(w, 1, "behind");
+  DMI_ox_drop(value);
+  dmi_ox_bytes_free(&bytes);
+  world_free(w);
 }
 
 /* Another server's serials have no mark: its balls and messages are taken as RFC-102 says. */
@@ -378,6 +449,7 @@ int main(void) {
       cmocka_unit_test(test_reset),           cmocka_unit_test(test_foreign),
       cmocka_unit_test(test_links_again),     cmocka_unit_test(test_peer_ends),
       cmocka_unit_test(test_reduce_function), cmocka_unit_test(test_reduce_error),
+      cmocka_unit_test(test_reset_cut_short), cmocka_unit_test(test_unknown_type),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

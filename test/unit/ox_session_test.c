@@ -231,6 +231,133 @@ static void test_reset(void **state) {
   }
 }
 
+/* More of them than a client that does not read has room for. */
+static void test_many_resets(void **state) {
+  (void)state;
+  struct world *w = world_new(1, 3);
+  struct dmi_ox_action action;
+  size_t queued = 0, balls = 100000;
+  for (size_t i = 0; i < balls; i++)
+    control(w, 0, DMI_OX_RESET);
+  while (dmi_ox_session_next(w->at[0].session, &action)) {
+    assert_int_not_equal(action.act, DMI_OX_END);
+    queued += action.bytes.len;
+    dmi_ox_action_free(&action);
+  }
+  assert_true(queued >= 8 && queued < 1000); /* the queue of the world is short */
+  while (queued > 0) {
+    dmi_ox_session_sent(w->at[0].session, DMI_OX_DATA_STREAM, queued);
+    balls -= queued / 8;
+    for (queued = 0; dmi_ox_session_next(w->at[0].session, &action); dmi_ox_action_free(&action))
+      queued += action.bytes.len;
+  }
+  assert_int_equal(balls, 0);
+  for (size_t i = 0; i < 100000; i++)
+    ball(w, 0);
+  push_int(w, 0, 4);
+  assert_popped(w, 0, "4");
+  world_free(w);
+}
+
+/* Before the client's order of bytes on the data connection is known, none can be sent. */
+static void test_early_reset(void **state) {
+  (void)state;
+  static const unsigned char order = 1;
+  struct dmi_ox_settings settings = {
+      .limits = {.message = 1000, .stack = 1000, .queue = 100, .depth = 3}, .order_sent = true};
+  struct dmi_ox_session *s = dmi_ox_session_new(&settings, world_known);
+  struct dmi_ox_bytes bytes = {0};
+  struct dmi_ox_action action;
+  dmi_ox_session_bytes(s, DMI_OX_CONTROL, &order, 1);
+  dmi_ox_encode_command(&bytes, true, 0, DMI_OX_RESET);
+  dmi_ox_session_bytes(s, DMI_OX_CONTROL, bytes.at, bytes.len);
+  assert_false(dmi_ox_session_next(s, &action));
+  dmi_ox_session_bytes(s, DMI_OX_DATA_STREAM, &order, 1);
+  assert_true(dmi_ox_session_next(s, &action));
+  assert_int_equal(action.act, DMI_OX_SEND);
+  assert_int_equal(action.bytes.len, 8);
+  assert_int_equal(action.bytes.at[0], DMI_OX_SYNC_BALL & 0xff);
+  dmi_ox_action_free(&action);
+  dmi_ox_bytes_free(&bytes);
+  dmi_ox_session_free(s);
+}
+
+/* A text of many steps goes on in slices: a reset between two of them ends it. */
+static void test_reset_of_text(void **state) {
+  (void)state;
+  static char text[100001];
+  struct dmi_ox_action action;
+  struct dmi_ox_message message;
+  for (size_t i = 0; i + 1 < sizeof text; i++)
+    text[i] = i % 2 ? '+' : '1';
+  text[sizeof text - 2] = ' ';
+  struct world *w = world_new(1, 11);
+  w->settings.limits.stack = 64 << 20; /* of sessions from now on */
+  dmi_ox_session_free(w->at[0].session);
+  unsigned char order = w->at[0].little;
+  w->settings.order_sent = true;
+  w->at[0].session = dmi_ox_session_new(&w->settings, world_known);
+  dmi_ox_session_bytes(w->at[0].session, DMI_OX_CONTROL, &order, 1);
+  dmi_ox_session_bytes(w->at[0].session, DMI_OX_DATA_STREAM, &order, 1);
+  execute(w, 0, text);
+  assert_true(dmi_ox_session_next(w->at[0].session, &action));
+  assert_int_equal(action.act, DMI_OX_AGAIN);
+  dmi_ox_action_free(&action);
+  control(w, 0, DMI_OX_RESET);
+  dmi_ox_session_again(w->at[0].session);
+  assert_true(heard(w, 0, &message));
+  assert_int_equal(message.tag, DMI_OX_SYNC_BALL);
+  ball(w, 0);
+  command(w, 0, DMI_OX_GET_SP);
+  assert_popped(w, 0, "0");
+  execute(w, 0, text);
+  assert_popped(w, 0, "50000");
+  world_free(w);
+}
+
+/* What a text makes counts with the stack; large numbers are for a thread. */
+static void test_text_account(void **state) {
+  (void)state;
+  static char large[200000], text[2000000];
+  struct world *w = world_new(1, 12);
+  memset(large, '7', 100000);
+  push_value(w, 0, DMI_ox_from_digits(large));
+  push_text(w, 0, "a");
+  command(w, 0, DMI_OX_SET_NAME);
+  execute(w, 0, "a*a");
+  world_run(w);
+  assert_string_equal(DMI_ox_bytes(w->at[0].name, NULL), "*");
+  dmi_ox_session_returned(w->at[0].session, w->at[0].call, DMI_ox_from_int64(3));
+  assert_popped(w, 0, "3");
+  execute(w, 0, "[a,a,a,a,a]");
+  command(w, 0, DMI_OX_POP_CMO);
+  struct dmi_ox_message message;
+  assert_true(heard(w, 0, &message));
+  assert_int_equal(DMI_ox_length(message.value), 5);
+  DMI_ox_drop(message.value);
+  size_t len = 0;
+  text[len++] = '[';
+  for (int i = 0; i < 40; i++) {
+    text[len++] = 'a';
+    text[len++] = ',';
+  }
+  text[len - 1] = ']';
+  text[len] = '\0';
+  execute(w, 0, text);
+  char *error = popped(w, 0);
+  assert_non_null(strstr(error, ",4,\"its values are too large for the session\""));
+  free(error);
+  for (len = 0; len < 400000; len += 2)
+    memcpy(text + len, "1;", 3);
+  execute(w, 0, text);
+  error = popped(w, 0);
+  assert_non_null(strstr(error, ",4,\"the text is too large for the session"));
+  free(error);
+  execute(w, 0, "1+1");
+  assert_popped(w, 0, "2");
+  world_free(w);
+}
+
 static void test_interrupt(void **state) {
   (void)state;
   struct world *w = world_new(1, 8);
@@ -300,11 +427,13 @@ static void test_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_stack),  cmocka_unit_test(test_mathcap),
-      cmocka_unit_test(test_texts),  cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_errors), cmocka_unit_test(test_full),
-      cmocka_unit_test(test_reset),  cmocka_unit_test(test_interrupt),
-      cmocka_unit_test(test_ends),   cmocka_unit_test(test_order),
+      cmocka_unit_test(test_stack),         cmocka_unit_test(test_mathcap),
+      cmocka_unit_test(test_texts),         cmocka_unit_test(test_functions),
+      cmocka_unit_test(test_errors),        cmocka_unit_test(test_full),
+      cmocka_unit_test(test_reset),         cmocka_unit_test(test_interrupt),
+      cmocka_unit_test(test_ends),          cmocka_unit_test(test_order),
+      cmocka_unit_test(test_many_resets),   cmocka_unit_test(test_early_reset),
+      cmocka_unit_test(test_reset_of_text), cmocka_unit_test(test_text_account),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,9 @@ static inline void world_act(struct world *w, int rank, struct dmi_ox_action *ac
     case DMI_OX_CANCEL:
       at->cancelled = action->id;
       break;
+    case DMI_OX_AGAIN:
+      dmi_ox_session_again(at->session);
+      break;
     default:
       at->ended = true;
       break;

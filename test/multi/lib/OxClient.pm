@@ -212,7 +212,10 @@ sub bytes {
   my $until = Time::HiRes::time() + $patience;
   while (length $self->{in} < $num) {
     my $left = $until - Time::HiRes::time();
-    IO::Select->new($self->{socket})->can_read($left > 0 ? $left : 0) or die "no answer\n";
+    if (!IO::Select->new($self->{socket})->can_read($left > 0 ? $left : 0)) {
+      next if $left > 0;    # a signal: a process has ended
+      die "no answer\n";
+    }
     my $got = sysread $self->{socket}, $self->{in}, 65536, length $self->{in};
     die "the connection has ended\n" unless $got;
   }
