@@ -36,6 +36,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	  -e 's|@VERSION[@]|$(VERSION)|g' \
 	  -e 's|@CC[@]|$(CC)|g' \
 	  -e 's|@DMI_LIBS[@]|$(DMI_LIBS)|g' \
+	  -e 's|@OX_LIBS[@]|$(OX_LIBS)|g' \
 	  -e 's|@DMI_SANITIZER_FLAGS[@]|$(DMI_SANITIZER_FLAGS)|g' \
 	  -e "s|@REL_INCLUDEDIR[@]|$$includedir|g" \
 	  -e "s|@REL_LIBDIR[@]|$$libdir|g" \

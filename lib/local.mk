@@ -275,6 +275,8 @@ node_sources = \
 	lib/node/lease.h \
 	lib/node/main.c \
 	lib/node/option_table.h \
+	lib/node/openxm.c \
+	lib/node/openxm.h \
 	lib/node/pager.c \
 	lib/node/pager.h \
 	lib/node/pager_int.h \
@@ -493,7 +495,7 @@ CLEANFILES += dmi_start.o
 
 # For builds that ask pkg-config instead of using dmicc.
 pkgconfigdir = $(libdir)/pkgconfig
-pkgconfig_DATA = dmi.pc
+pkgconfig_DATA = dmi.pc dmiox.pc
 
 dmi_start.o: lib/api/libstart.a
 	$(AM_V_GEN)cp lib/api/start.$(OBJEXT) $@

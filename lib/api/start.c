@@ -13,8 +13,14 @@
 #pragma weak DMI_scaleunit
 #pragma weak DMI_start_scale
 #pragma weak DMI_judge_rescale
+/* Of libdmiox, which is there when the program uses it. */
+#pragma weak DMI_ox_start
+#pragma weak DMI_ox_stop
+#pragma weak DMI_ox_wait
+#pragma weak DMI_ox_free
 
 int main(int argc, char **argv) {
+  const struct dmi_program_ox ox = {DMI_ox_start, DMI_ox_stop, DMI_ox_wait, DMI_ox_free};
   const struct dmi_program program = {
       .main = DMI_main,
       .thread = DMI_thread,
@@ -25,6 +31,7 @@ int main(int argc, char **argv) {
       .scaleunit = DMI_scaleunit,
       .start_scale = DMI_start_scale,
       .judge_rescale = DMI_judge_rescale,
+      .ox = ox.start ? &ox : NULL,
       .mark = DMI_PROGRAM_MARK,
   };
   return dmi_start(argc, argv, &program);

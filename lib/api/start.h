@@ -7,6 +7,7 @@
 #include "dmi_api.h"
 #include "dmi_ext.h"
 #include "dmi_farm.h"
+#include "dmi_ox.h"
 #include "node/program.h"
 
 /* Runs the program to its end; returns the exit status of the process.  Called once, by main(). */

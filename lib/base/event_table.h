@@ -30,6 +30,10 @@
     NUMBER(port, "", "where it listens") \
     NUMBER(cores, "", "processors it may use") \
     NUMBER(memory, "bytes", "lent to the program")) \
+  EVENT(serves, INFO, SAY, "start", "OpenXM clients are served: control {address} data {data}", \
+    "This process listens for OpenXM clients (dmirun --ox).", \
+    TEXT(address, "", "where control connections come: ADDR:PORT") \
+    TEXT(data, "", "where data connections come")) \
   EVENT(initialized, INFO, LINE, "start", "", "The process is about to begin or to join a program.",) \
   EVENT(joined, INFO, LINE, "member", "joined as member {member}", "It is a member and has asked to be admitted.", \
     NUMBER(member, "", "its number, never used again") \

@@ -14,6 +14,7 @@
 #include "base/epoch.h"
 #include "base/xalloc.h"
 #include "core/member.h"
+#include "node/openxm.h"
 #include "node/pager.h"
 #include "node/pulser.h"
 #include "node/records.h"
@@ -172,12 +173,13 @@ void dmi_actions_stopped(struct dmi_process *process, bool stopped) {
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_STOPPED, .yes = stopped});
 }
 
-/* Remote functions that run here may take a while to end; threads of the program are not waited
- * for. */
-static void stop_threads(struct dmi_process *process) {
+/* Functions for OpenXM clients, and remote functions, that run here may take a while to end;
+ * threads of the program are not waited for. */
+void dmi_actions_stop_threads(struct dmi_process *process) {
   int32_t error = DMI_OK;
   bool runs = dmi_threads_running(process->threads);
   if (process->teams && !process->program.team->stop(process->teams)) runs = true;
+  if (!runs && !dmi_openxm_leave(process)) return; /* it comes here again when it has ended */
   if (process->remote && !runs) error = process->program.remote->stop(process->remote);
   if (error == DMI_OK || error == DMI_EBUSY) dmi_actions_stopped(process, error == DMI_OK && !runs);
 }
@@ -215,7 +217,8 @@ void dmi_actions_fatal(struct dmi_process *process, const char *why) {
   /* User code that runs cannot be stopped: the process ends without it, once all messages for
    * others are sent. */
   process->cut_off = dmi_threads_main_runs(process->threads) ||
-                     dmi_threads_running(process->threads) || remote_runs(process);
+                     dmi_threads_running(process->threads) || remote_runs(process) ||
+                     dmi_openxm_runs(process);
   dmi_net_expect_close(process->access.net);
   dmi_net_stop(process->access.net);
 }
@@ -257,6 +260,7 @@ static void joined(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_emit(&process->stream, joined, .member = act->uid, .id = act->dmi_id.n, .program = program);
   if (process->config.witness) say_witness(process);
   dmi_status_done(&process->member_now, DMI_OK);
+  dmi_openxm_joined(process);
 }
 
 /* Those of the program that has accepted this process.  Who has asked for others is told. */
@@ -315,6 +319,7 @@ static void stopping(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_threads_end_waits(process->threads);
   if (process->remote) process->program.remote->stopping(process->remote);
   if (process->teams) process->program.team->stopping(process->teams);
+  dmi_openxm_stopping(process);
 }
 
 /* FINISH: all has ended in order. */
@@ -367,7 +372,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       dmi_emit(&process->stream, closed);
       break;
     case DMI_MACT_STOP_THREADS:
-      stop_threads(process);
+      dmi_actions_stop_threads(process);
       break;
     case DMI_MACT_START_DRAIN:
       dmi_emit(&process->stream, dismissed, .heir = act->uid);

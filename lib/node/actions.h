@@ -18,6 +18,8 @@ void dmi_actions_coordinator(struct dmi_process *process);
 /* What struct dmi_program_remote says about stopping: all calls that ran here have ended, or (not
  * `stopped`) this process must not leave. */
 void dmi_actions_stopped(struct dmi_process *process, bool stopped);
+/* The action STOP_THREADS: dmi_openxm_leave has it done again when its server has ended. */
+void dmi_actions_stop_threads(struct dmi_process *process);
 
 /* Frees the list of actions; calls that still wait fail with DMI_EINACTIVE. */
 void dmi_actions_end(struct dmi_process *process);

@@ -42,6 +42,7 @@ struct dmi_config {
   bool dead_after_set;  /* it is not the default value */
   bool trust_refused;   /* DMI_TRUST_REFUSED */
   bool witness;         /* DMI_WITNESS */
+  const char *ox;       /* DMI_OX: where OpenXM clients are served; NULL: nowhere */
 };
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */

@@ -20,6 +20,7 @@
 
 struct dmi_alloc;
 struct dmi_barriers;
+struct dmi_openxm;
 struct dmi_pager;
 struct dmi_parent;
 struct dmi_pulser;
@@ -76,6 +77,7 @@ struct dmi_process {
   struct dmi_barriers *barriers; /* barriers in use here; own lock */
   struct dmi_remote *remote;     /* remote functions and their clients; own lock; may be NULL */
   struct dmi_teams *teams;       /* ranks of teams here; own lock; may be NULL */
+  struct dmi_openxm *openxm;     /* the server of --ox; NULL: none */
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   struct dmi_pager *pager;       /* own lock */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */

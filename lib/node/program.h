@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "dmi_api.h"
+#include "dmi_ox.h"
 
 /* The executable of every DMI program contains this text, stripped or not: dmirun looks for it. */
 #define DMI_PROGRAM_MARK "DMI program; start it with dmirun"
@@ -73,6 +74,15 @@ struct dmi_program_team {
                int64_t out2_size, void *in, int64_t in_size, int8_t tag);
 };
 
+/* Functions of libdmiox (dmi_ox.h), a library of its own that some programs are linked with. */
+struct dmi_program_ox {
+  int32_t (*start)(DMI_ox_server_t **server_ptr, const DMI_ox_options_t *options, char *why,
+                   int64_t size);
+  void (*stop)(DMI_ox_server_t *server);
+  void (*wait)(DMI_ox_server_t *server);
+  void (*free)(DMI_ox_server_t *server);
+};
+
 /* Tags of steps on tables (negative: DMI_function is not called). */
 #define DMI_STEP_FARM ((int8_t)-1)
 #define DMI_STEP_TEAM ((int8_t)-2)
@@ -92,6 +102,7 @@ struct dmi_program {
                            int out_num, int cur_num);
   const struct dmi_program_remote *remote; /* NULL: the process takes no part in remote functions */
   const struct dmi_program_team *team;     /* NULL: there are no teams */
+  const struct dmi_program_ox *ox;         /* NULL: it cannot serve OpenXM clients */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */

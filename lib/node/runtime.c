@@ -39,6 +39,7 @@
 #include "node/actions.h"
 #include "node/calls.h"
 #include "node/key.h"
+#include "node/openxm.h"
 #include "node/pager.h"
 #include "node/parent.h"
 #include "node/pulser.h"
@@ -120,6 +121,7 @@ static void contact_end(struct dmi_process *process) {
 /* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
   dmi_posts_end(process);
+  dmi_openxm_end(process); /* its functions get no answer from the daemon any more */
   dmi_pulser_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
   /* Ends its threads, which may have waited for such a call. */
@@ -344,6 +346,10 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   if (process->program.init) process->program.init(argc, argv);
   dmi_runtime_enter(process);
   if (process->host.only) atomic_store(&dmi_runtime_only, process);
+  if (!dmi_openxm_begin(process)) {
+    process_end(process);
+    return 1;
+  }
   dmi_emit(&process->stream, initialized);
   dmi_status_begin(&process->member_now);
   dmi_status_begin(&process->recover_now);

@@ -49,8 +49,6 @@ for my $order (0, 1, 255) {
 my $c = OxClient->new(@ports);
 is($c->call(nqueens => zz(6))->pop, '4', 'a function');
 is($c->call(matmul => list(list(zz(1), zz(2))), list(list(zz(3)), list(zz(4))))->pop, '[[11]]', 'with lists');
-my $long = list(map { zz(1) } 1 .. 2049);
-like($c->call(matmul => list(map { list(zz(1)) } 1 .. 2049), list($long))->pop, qr/too large/, 'a product that is too large');
 is($c->execute('nqueens(4)+nqueens(5)')->pop, '12', 'functions in a text');
 is($c->call('ox_get_rank_102')->pop, '[1,0]', 'the rank of a server without a group');
 my $serial = $c->serial + 2;
@@ -85,6 +83,50 @@ $gone->value;
 close $gone->data->{socket};
 ok($gone->{control}->ended, 'a session without its data connection ends');
 
+# Clients of one host that connect at the same time: each has its own control connection.
+for my $order ([0, 1], [1, 0]) {
+  my %port = @ports;
+  my (@control, @data);
+  $control[$_] = OxClient->stream(OxClient::_dial($port{control}), 1) for 0, 1;
+  $data[$_] = OxClient->stream(OxClient::_dial($port{data}), 1) for @$order;
+  for my $one (0, 1) { # as clients do: first on control, then on data
+    $_->answer_order for $control[$one], $data[$one];
+  }
+  for my $one (0, 1) {
+    $data[$one]->put_data(zz(100 + $one));
+    $data[$one]->put_command(262);
+    is(OxClient::text($data[$one]->message->{value}), 100 + $one, 'a session of its own');
+  }
+  $control[1]->put_command(272);
+  ok($data[1]->ended, 'its control connection ends it');
+  $data[0]->put_command(275);
+  $data[0]->put_command(262);
+  is(OxClient::text($data[0]->message->{value}), 0, 'and not the other one');
+  close $_->{socket} for @control, @data;
+}
+
+# What is on its way when a session ends comes, although the server has not read all.
+my $last = OxClient->new(@ports);
+$last->push(string('x' x 3_000_000))->command(262)->call(nqueens => zz(30));
+my $flood = $last->data->_word(514) . $last->data->_word(0) . $last->data->value_bytes(string('y' x 200_000));
+$last->{data}{socket}->blocking(0);
+1 while defined syswrite $last->{data}{socket}, $flood;    # until nothing is read any more
+$last->{data}{socket}->blocking(1);
+my $begun = $last->data->bytes(4);    # the result is on its way
+$last->control(272);
+$last->{data}{in} = $begun . $last->{data}{in};
+is(length $last->value->[1], 3_000_000, 'all of a result comes behind 272');
+ok($last->data->ended, 'and then the end');
+$last->close;
+
+# A reset while a long text runs.
+my $long = OxClient->new(@ports);
+$long->push(zz(5))->command(275)->pop;
+$long->execute(join '+', (1) x 3_000_000)->command(262);
+$long->reset;
+like($long->command(275)->pop, qr/^[123]$/, 'a reset ends a long text');
+$long->close;
+
 my @many = map { OxClient->new(@ports, order => $_ % 2) } 1 .. 9;
 $many[$_]->execute("x = $_; x*x") for 0 .. $#many;
 $many[0]->call(nqueens => zz(30));
@@ -112,6 +154,13 @@ my @hostile = (
   sub { $_[0]->put_command($_) for 258 .. 283, 300, 400, -1, 0, 1030 },
   sub { $_[0]->put_data(zz(7)), $_[0]->put_command($_) for 265 .. 269, 271, 273, 278 .. 280, 282, 283 },
 );
+{
+  my $c = OxClient->new(@ports);
+  my ($column, $row) = (list(map { list(zz(1)) } 1 .. 300), list(list(map { zz(1) } 1 .. 300)));
+  like($c->call(matmul => $column, $row)->pop, qr/too large/, 'a product that is too large for a session');
+  is($c->call(matmul => $row, $column)->pop, '[[300]]', 'the other way round');
+  $c->close;
+}
 srand 1;
 for my $round (1 .. 3) {
   for my $attack (@hostile) {

@@ -135,7 +135,7 @@ sub compile {
   my $program = "$dir/" . basename($path, '.c') . $tag;
   my @inputs = ($path, @with, (map { glob dirname($_) . '/*.h' } $path, @with),
     "$top/include/dmi_api.h",
-    map { "$self->{build}/$_" } qw(bin/dmicc dmi_start.o .libs/libdmi.a));
+    map { "$self->{build}/$_" } qw(bin/dmicc dmi_start.o .libs/libdmi.a), grep { -e "$self->{build}/$_" } ".libs/libdmiox.a");
   if (-e $program) {
     my $made = (stat $program)[9];
     return $program unless grep { ((stat $_)[9] // 'inf') > $made } @inputs;

@@ -1,0 +1,226 @@
+/*
+ * openxm.c - see openxm.h.
+ *
+ * Threads: those of libdmiox, which call `begins` and `ends` around each function, and a keeper,
+ * which waits for the end of the server.  What they have for the process they post to the daemon
+ * thread; the lists are its own.
+ *
+ * Failure modes: a program without libdmiox, a wrong address or a port in use end the process with
+ * a line.  Functions that are asked for when the program ends are not called.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/openxm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "node/actions.h"
+#include "node/runtime.h"
+
+struct dmi_openxm {
+  DMI_ox_server_t *server;
+  pthread_t keeper;
+  struct dmi_post ended_post; /* of the keeper, once */
+  /* ---- the daemon's ---- */
+  bool joined, leaving, ended;
+  bool stopped;       /* it was told to end: the keeper may have freed it */
+  uint32_t calls;     /* functions that run */
+  struct gate *gates; /* calls that wait until the coordinator knows of them */
+};
+
+/* A call that is about to begin: the program must not end meanwhile. */
+struct gate {
+  struct dmi_post post; /* first */
+  struct gate *next;
+  struct dmi_process *process;
+  struct dmi_status *caller; /* NULL: it was answered */
+};
+
+/* ---- The daemon thread ----------------------------------------------------------------------- */
+
+static void known(void *arg) {
+  struct gate *gate = arg;
+  struct dmi_openxm *own = gate->process->openxm;
+  if (gate->caller) { /* else the process has ended */
+    struct gate **at = &own->gates;
+    while (*at != gate)
+      at = &(*at)->next;
+    *at = gate->next;
+    own->calls++;
+    dmi_status_done(gate->caller, DMI_OK);
+  }
+  free(gate);
+}
+
+static void asked(struct dmi_process *process, struct dmi_post *post) {
+  struct gate *gate = (struct gate *)(void *)post;
+  struct dmi_openxm *own = process->openxm;
+  gate->next = own->gates;
+  own->gates = gate;
+  if (own->joined) dmi_runtime_busy(process, known, gate);
+}
+
+/* The daemon has ended. */
+static void refused(struct dmi_post *post) {
+  struct gate *gate = (struct gate *)(void *)post;
+  dmi_status_done(gate->caller, DMI_EEND);
+  free(gate);
+}
+
+static void returned(struct dmi_process *process, struct dmi_post *post) {
+  free(post);
+  process->openxm->calls--;
+  dmi_runtime_idle(process);
+}
+
+static void forget(struct dmi_post *post) {
+  free(post);
+}
+
+void dmi_openxm_joined(struct dmi_process *process) {
+  struct dmi_openxm *own = process->openxm;
+  if (!own) return;
+  own->joined = true;
+  for (struct gate *gate = own->gates, *next; gate; gate = next) {
+    next = gate->next;
+    dmi_runtime_busy(process, known, gate);
+  }
+}
+
+static void stop(struct dmi_process *process) {
+  struct dmi_openxm *own = process->openxm;
+  if (!own->stopped) process->program.ox->stop(own->server);
+  own->stopped = true;
+}
+
+void dmi_openxm_stopping(struct dmi_process *process) {
+  if (process->openxm) stop(process);
+}
+
+bool dmi_openxm_leave(struct dmi_process *process) {
+  struct dmi_openxm *own = process->openxm;
+  if (!own || own->ended) return true;
+  own->leaving = true;
+  stop(process);
+  return false;
+}
+
+static void has_ended(struct dmi_process *process, struct dmi_post *post) {
+  struct dmi_openxm *own = process->openxm;
+  (void)post;
+  own->ended = true;
+  if (own->leaving) dmi_actions_stop_threads(process);
+}
+
+bool dmi_openxm_runs(const struct dmi_process *process) {
+  return process->openxm && process->openxm->calls > 0;
+}
+
+/* ---- Threads of the server ------------------------------------------------------------------- */
+
+static int32_t begins(void *arg) {
+  struct gate *gate = dmi_xalloc(1, sizeof(*gate));
+  struct dmi_status status = {0};
+  dmi_runtime_enter(arg);
+  dmi_status_begin(&status);
+  *gate = (struct gate){.post = {.run = asked, .drop = refused}, .process = arg, .caller = &status};
+  dmi_post(arg, &gate->post);
+  return dmi_status_wait(&status) == DMI_OK;
+}
+
+static void ends(void *arg) {
+  struct dmi_post *post = dmi_xalloc(1, sizeof(*post));
+  post->run = returned;
+  post->drop = forget;
+  dmi_post(arg, post);
+  dmi_runtime_enter(NULL);
+}
+
+static void listens(const char *control, const char *data, void *arg) {
+  struct dmi_process *process = arg;
+  dmi_emit(&process->stream, serves, .address = control, .data = data);
+}
+
+static void *keep(void *arg) {
+  struct dmi_process *process = arg;
+  struct dmi_openxm *own = process->openxm;
+  pthread_setname_np(pthread_self(), "dmi-openxm");
+  process->program.ox->wait(own->server);
+  process->program.ox->free(own->server); /* waits for functions */
+  own->ended_post.run = has_ended;
+  dmi_post(process, &own->ended_post);
+  return NULL;
+}
+
+/* ---- Its life -------------------------------------------------------------------------------- */
+
+static bool refuse(struct dmi_process *process, const char *why) {
+  free(process->openxm);
+  process->openxm = NULL;
+  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "--ox %s", why);
+  return false;
+}
+
+/* Of [ADDR:]PORT,PORT what is for control, and what for data; both for free(). */
+static void split(const char *place, char **control, char **data) {
+  const char *colon = strrchr(place, ':');
+  size_t addr = colon ? (size_t)(colon + 1 - place) : 0;
+  *control = dmi_xalloc_text(place);
+  *data = dmi_xalloc_text(place);
+  (*control)[strcspn(place, ",")] = '\0';
+  memmove(*data + addr, strchr(*data, ',') + 1, strlen(strchr(place, ',')));
+}
+
+static bool start(struct dmi_process *process, const char *control, const char *data) {
+  const DMI_ox_options_t options = {.control = control,
+                                    .data = data,
+                                    .listens = listens,
+                                    .begins = begins,
+                                    .ends = ends,
+                                    .arg = process};
+  struct dmi_openxm *own = process->openxm = dmi_xalloc(1, sizeof(*own));
+  char why[400];
+  if (!process->program.ox->start(&own->server, &options, why, sizeof why))
+    return refuse(process, why);
+  if (pthread_create(&own->keeper, NULL, keep, process) == 0) return true;
+  process->program.ox->stop(own->server);
+  process->program.ox->wait(own->server);
+  process->program.ox->free(own->server);
+  return refuse(process, "needs a thread, and the system allows no more (ulimit -u)");
+}
+
+bool dmi_openxm_begin(struct dmi_process *process) {
+  const char *place = process->config.ox;
+  char *control, *data;
+  bool good;
+  if (!place) return true;
+  if (!process->program.ox)
+    return refuse(process,
+                  "is for programs with functions for OpenXM clients (DMI_ox_function), "
+                  "linked with -ldmiox");
+  if (!strchr(place, ',')) return start(process, place, NULL);
+  split(place, &control, &data);
+  good = start(process, control, data);
+  free(control);
+  free(data);
+  return good;
+}
+
+void dmi_openxm_end(struct dmi_process *process) {
+  struct dmi_openxm *own = process->openxm;
+  if (!own) return;
+  for (struct gate *gate = own->gates, *next; gate; gate = next) {
+    next = gate->next;
+    dmi_status_done(gate->caller, DMI_EEND);
+    gate->caller = NULL;
+    if (!own->joined) free(gate); /* else when it is known, which is soon */
+  }
+  stop(process);
+  pthread_join(own->keeper, NULL);
+  free(own);
+  process->openxm = NULL;
+}
