@@ -11,6 +11,7 @@ use File::Find ();
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use OxClient;
 
 my $t = DMITest->new(timeout => 110);
 my ($dir, $build, $top) = ($t->dir, $t->build, $t->top);
@@ -65,7 +66,7 @@ sub check_files {
     map { variable($_, $prefix) =~ s{^\Q$prefix\E/}{}r } qw(libdir startdir docdir mandir);
   my @wanted = (
     'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
-    "$lib/pkgconfig/dmi.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
+    "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
     "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
   is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
@@ -118,6 +119,36 @@ sub runs_together {
   $first->wait_exit(0);
 }
 
+# A program that serves OpenXM clients.
+sub serves {
+  my ($real, $program, $what, %env) = @_;
+  my $server = $t->spawn(["$real/bin/dmirun", -l => 0, '--ox', 0, $program], name => "$what, serves", env => \%env);
+  my ($port) = $server->expect_event('serves')->{address} =~ /:(\d+)$/;
+  my $client = OxClient->new(control => $port, data => $port);
+  is($client->call(twice => zz(21))->pop, '42', "$what: a client's call");
+  $client->close;
+  $server->signal('INT');
+  $server->wait_exit(0);
+}
+
+sub check_ox {
+  my ($real, $lib, $cc, $ask, $version) = @_;
+  my $source = "$top/test/multi/serve_dmi.c";
+  run("dmicc -O2 -Wall $source -ldmiox -o served");
+  serves($real, "$dir/served", 'dmicc -ldmiox');
+  is(run("$ask --modversion dmiox"), "$version\n", 'pkg-config finds libdmiox');
+  run("$cc -O2 \$($ask --cflags dmiox dmi) $source -o servedpkg \$($ask --libs dmiox dmi)");
+  serves($real, "$dir/servedpkg", 'pkg-config dmiox', LD_LIBRARY_PATH => "$real/$lib");
+  # Without DMI: values alone.
+  open my $file, '>', "$dir/value.c" or die $!;
+  print $file '#include <dmi_ox.h>', "\n", '#include <stdio.h>', "\n",
+    'int main(void) { puts(DMI_ox_to_text(DMI_ox_from_digits("4/6"))); return 0; }', "\n";
+  close $file;
+  run("$cc \$($ask --cflags dmiox) value.c -o value \$($ask --libs dmiox)");
+  is(run('./value'), "2/3\n", 'libdmiox without DMI');
+  return;
+}
+
 sub check_work {
   my ($real, $prefix, $lib) = @_;
   my $doc = variable('docdir', $prefix) =~ s{^\Q$prefix\E}{$real}r;
@@ -144,6 +175,7 @@ sub check_work {
     . "sed 's/-ldmi/-l:libdmi.a/') -lm");
   unlike(run('ldd ./bypkgstatic'), qr/libdmi/, 'or, with --static, the static one');
   runs_together($real, "$dir/bypkgstatic", 'pkg-config --static');
+  check_ox($real, $lib, $cc, $ask, $version);
 }
 
 # ---- Twice -------------------------------------------------------------------------------------
