@@ -7,6 +7,8 @@
 #                    below it are what it prints (=== ... === on stderr), in this order, other lines
 #                    may come between; `...` stands for anything; ^C asks it to leave, `Killed` means kill -9
 #   ```console second   goes on with the process in that terminal
+#   ```asir          what a person types who uses the process of the first terminal as an OpenXM server
+#                    (dmirun --ox), and what asir answers; a client of our own stands in for asir
 #
 # When `first$` starts the next program, all processes of the one before must end with status 0.
 use strict;
@@ -14,6 +16,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use OxClient;
 
 my $t = DMITest->new(timeout => 110);
 my @texts = $ENV{DMI_TUTORIAL} // map { $t->top . "/docs/$_.md" } qw(tutorial memory-model);
@@ -23,7 +26,7 @@ my $text = join "\n", map {
   scalar <$file>;
 } @texts;
 my $dir = $t->dir;
-my (%source, %program, %started, %terminal, $first);
+my (%source, %program, %started, %terminal, $first, $client);
 
 # On two cores at most, so that the elastic program is not over before somebody could join it.
 if (open my $status, '<', '/proc/self/status') {
@@ -70,6 +73,7 @@ sub start {
     or $t->fail_now("understood: dmirun $command");
   $t->fail_now("$program was compiled") unless $program{$program};
   my $joins = $opts =~ s/-i \w+//;
+  $opts =~ s/--ox \d+/--ox 0/;
   finish() unless $joins;
   $started{$program} = 1;
   $terminal{$name} = $t->start("$dir/$program", name => "$program $name", args => [split ' ', $args],
@@ -98,6 +102,24 @@ sub act {
   }
 }
 
+# The arguments of a call in asir: numbers and strings.
+sub asir_values { return map { /^"(.*)"$/ ? string($1) : zz($_) } split /,/, $_[0] }
+
+sub act_asir {
+  my $answer;
+  for my $line (@_) {
+    if ($line =~ /^\[\d+\] \w+ = try_connect\("\w+",\d+\)\$$/) { next }
+    elsif ($line =~ /^\[\d+\] \w+ = register_server\(/) {
+      my ($port) = $first->expect_event('serves')->{address} =~ /:(\d+)$/;
+      $client = OxClient->new(control => $port, data => $port);
+    }
+    elsif ($line =~ /^\[\d+\] ox_cmo_rpc\(P,"(\w+)",(.*)\)\$$/) { $client->call($1, asir_values($2)) }
+    elsif ($line =~ /^\[\d+\] ox_pop_cmo\(P\);$/) { $answer = $client->pop }
+    elsif ($line =~ /^\[\d+\]/) { $t->fail_now("understood: $line") }
+    else { is($answer, $line, "asir: $line") }
+  }
+}
+
 my $programs = 0;
 while ($text =~ /^```(\w*)(?: (\w+))?\n(.*?)^```$/msg) {
   my ($kind, $name, $body) = ($1, $2, $3);
@@ -107,6 +129,7 @@ while ($text =~ /^```(\w*)(?: (\w+))?\n(.*?)^```$/msg) {
     $programs++;
   }
   elsif ($kind eq 'console') { act($name, split /\n/, $body) }
+  elsif ($kind eq 'asir') { act_asir(split /\n/, $body) }
 }
 finish();
 cmp_ok($programs, '>=', 6, "$programs programs in the texts");
