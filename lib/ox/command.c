@@ -17,7 +17,12 @@ static const int32_t types[] = {DMI_OX_NULL,    DMI_OX_INT32,     DMI_OX_BYTES, 
 
 static void send_value(struct dmi_ox_session *s, struct dmi_ox_value *value) {
   struct dmi_ox_bytes bytes = {0};
-  dmi_ox_encode_data(&bytes, s->data.little, s->serial++, value);
+  dmi_ox_encode_word(&bytes, s->data.little, DMI_OX_DATA);
+  dmi_ox_encode_word(&bytes, s->data.little, s->serial++);
+  if (s->asir)
+    dmi_ox_encode_peer_value(&bytes, s->data.little, value);
+  else
+    dmi_ox_encode_value(&bytes, s->data.little, value);
   dmi_ox_session_put(s, &s->data, bytes);
   DMI_ox_drop(value);
 }
@@ -56,9 +61,9 @@ static struct dmi_ox_value *mathcap(void) {
   return dmi_ox_value_items(DMI_OX_MATHCAP, items, 1);
 }
 
-/* The client's mathcap: MATHCAP(LIST[LIST[version, STRING system, ...], ...]). */
+/* The client's mathcap: MATHCAP(LIST[LIST[version, STRING system, ...], ...]), or that list. */
 static bool names_asir(const struct dmi_ox_value *cap) {
-  const struct dmi_ox_value *list = DMI_ox_item(cap, 0);
+  const struct dmi_ox_value *list = cap->tag == DMI_OX_LIST ? cap : DMI_ox_item(cap, 0);
   const struct dmi_ox_value *about = list != NULL ? DMI_ox_item(list, 0) : NULL;
   for (int64_t i = 0; about != NULL && i < DMI_ox_length(about); i++) {
     const char *text = DMI_ox_bytes(DMI_ox_item(about, i), NULL);
@@ -69,7 +74,7 @@ static bool names_asir(const struct dmi_ox_value *cap) {
 
 static void set_mathcap(struct dmi_ox_session *s) {
   struct dmi_ox_value *cap = dmi_ox_stack_pop(s);
-  if (cap->tag == DMI_OX_MATHCAP)
+  if (cap->tag == DMI_OX_MATHCAP || (cap->tag == DMI_OX_LIST && cap->list.num > 0))
     s->asir = names_asir(cap);
   else
     dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT, "setMathCap: no mathcap is on the stack");
@@ -91,7 +96,7 @@ static void pops(struct dmi_ox_session *s) {
 /* A name from the stack, or NULL and an error on it. */
 static struct dmi_ox_value *pop_name(struct dmi_ox_session *s) {
   struct dmi_ox_value *name = dmi_ox_stack_pop(s);
-  if (name->tag == DMI_OX_STRING && strlen(name->bytes.at) == (size_t)name->bytes.len) return name;
+  if (dmi_ox_value_is_text(name)) return name;
   DMI_ox_drop(name);
   dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT, "a name is needed");
   return NULL;

@@ -184,6 +184,31 @@ static struct dmi_ox_value *body_doubles(struct dmi_ox_decoder *d) {
   return dmi_ox_value_doubles(numbers, d->length);
 }
 
+/* A rational whose first part seems to have 20 words, which may be the type of that part. */
+static bool maybe_tagged(const struct dmi_ox_decoder *d) {
+  return d->item == DMI_OX_RATIONAL && !d->second && d->length == DMI_OX_INTEGER;
+}
+
+static uint32_t body_word(const struct dmi_ox_decoder *d, uint32_t at) {
+  const unsigned char *w = d->body + 4 * (size_t)at;
+  return d->little ? (uint32_t)w[3] << 24 | (uint32_t)w[2] << 16 | (uint32_t)w[1] << 8 | w[0]
+                   : (uint32_t)w[0] << 24 | (uint32_t)w[1] << 16 | (uint32_t)w[2] << 8 | w[3];
+}
+
+/* If it is the type: bytes up to the type of the second part, with it. */
+static uint64_t tagged_bytes(const struct dmi_ox_decoder *d) {
+  int64_t length = (int32_t)body_word(d, 0);
+  return 4 * ((uint64_t)(length < 0 ? -length : length) + 2);
+}
+
+/* How many bytes of the body can be read before it has to be looked at. */
+static uint64_t body_stop(const struct dmi_ox_decoder *d) {
+  if (!maybe_tagged(d)) return d->body_len;
+  if (d->body_have < 4) return 4;
+  uint64_t bytes = tagged_bytes(d);
+  return bytes > d->body_have && bytes <= d->body_len ? bytes : d->body_len;
+}
+
 /* The body of an integer, or of a part of a rational. */
 static void body_integer(struct dmi_ox_decoder *d, mpz_t number) {
   mpz_init(number);
@@ -243,6 +268,17 @@ static bool end_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
   d->body = NULL;
   d->body_room = 0;
   return done;
+}
+
+/* When both types are there, the first part is complete. */
+static void look_at_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
+  if (!maybe_tagged(d) || d->body_have <= 4 || d->body_have != tagged_bytes(d) ||
+      body_word(d, (uint32_t)d->body_have / 4 - 1) != DMI_OX_INTEGER)
+    return;
+  d->length = (int32_t)body_word(d, 0);
+  d->body_len = d->body_have - 8;
+  memmove(d->body, d->body + 4, (size_t)d->body_len);
+  (void)end_body(d, message); /* the length of the second one comes next */
 }
 
 static bool begin_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
@@ -330,8 +366,8 @@ static bool search(struct dmi_ox_decoder *d, unsigned char byte, struct dmi_ox_m
 
 /* Returns how many bytes of the body it has taken. */
 static size_t take_body(struct dmi_ox_decoder *d, const unsigned char *at, size_t len) {
-  if (len > d->body_len - d->body_have) len = (size_t)(d->body_len - d->body_have);
-  if (!d->skips) {
+  if (len > body_stop(d) - d->body_have) len = (size_t)(body_stop(d) - d->body_have);
+  if (!d->skips || maybe_tagged(d)) {
     if (d->body_room - d->body_have < len) {
       uint64_t room = 2 * (uint64_t)d->body_room;
       if (room < d->body_have + len) room = d->body_have + len;
@@ -354,7 +390,8 @@ size_t dmi_ox_decode(struct dmi_ox_decoder *d, const unsigned char *at, size_t l
       *done = search(d, at[used++], message);
     } else if (d->state == DMI_OX_AT_BODY) {
       used += take_body(d, at + used, len - used);
-      if (d->body_have == d->body_len) *done = end_body(d, message);
+      look_at_body(d, message);
+      if (d->state == DMI_OX_AT_BODY && d->body_have == d->body_len) *done = end_body(d, message);
     } else {
       d->word[d->have++] = at[used++];
       if (d->have == needed(d)) *done = step(d, message);

@@ -12,6 +12,11 @@
  * or SYNC_BALL.  A message that is
  * too large or too deep is read to its end, and nothing of it is kept but the number of items that
  * are still to come.  Memory is allocated as bytes arrive, never for a length that was only said.
+ *
+ * A rational is two bodies of integers (length with sign, words).  That each has the type of an
+ * integer before it is understood, too, if the first one has at most 18 words: that type, 20, may
+ * also be the length of the first one, and is not if the type of the second one is where it must
+ * be.
  */
 #ifndef DMI_OX_DECODE_H
 #define DMI_OX_DECODE_H

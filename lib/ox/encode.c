@@ -31,6 +31,34 @@ static void put_integer(struct dmi_ox_bytes *out, bool little, const mpz_t numbe
   mpz_export(at, NULL, -1, 4, little ? -1 : 1, 0, number);
 }
 
+static uint32_t word_of(const mpz_t number, size_t at) {
+  uint32_t word = 0;
+  mpz_t part;
+  mpz_init(part);
+  mpz_tdiv_q_2exp(part, number, 32 * at);
+  mpz_tdiv_r_2exp(part, part, 32);
+  word = (uint32_t)mpz_get_ui(part);
+  mpz_clear(part);
+  return word;
+}
+
+/* The first part of a rational.  If it looked like one with a type (decode.h) it has a word 0 more.
+ */
+static void put_numerator(struct dmi_ox_bytes *out, bool little, const mpz_t number) {
+  size_t at = out->len, words = (mpz_sizeinbase(number, 2) + 31) / 32;
+  put_integer(out, little, number);
+  if (words != DMI_OX_INTEGER) return;
+  int64_t length = (int32_t)word_of(number, 0);
+  uint64_t second = (uint64_t)(length < 0 ? -length : length) + 1;
+  if (second >= words || word_of(number, second) != DMI_OX_INTEGER) return;
+  dmi_ox_encode_word(out, little, 0);
+  struct dmi_ox_bytes longer = {0};
+  dmi_ox_encode_word(&longer, little,
+                     mpz_sgn(number) < 0 ? -(uint32_t)(words + 1) : (uint32_t)(words + 1));
+  memcpy(out->at + at, longer.at, 4);
+  dmi_ox_bytes_free(&longer);
+}
+
 /* An INT32 as ZZ, 0 as NULL. */
 static void put_peer_int32(struct dmi_ox_bytes *out, bool little, int32_t number) {
   dmi_ox_encode_word(out, little, number == 0 ? DMI_OX_NULL : DMI_OX_INTEGER);
@@ -71,7 +99,7 @@ void dmi_ox_encode_value(struct dmi_ox_bytes *out, bool little, const struct dmi
       put_integer(out, little, value->integer);
       break;
     case DMI_OX_RATIONAL:
-      put_integer(out, little, mpq_numref(value->rational));
+      put_numerator(out, little, mpq_numref(value->rational));
       put_integer(out, little, mpq_denref(value->rational));
       break;
     case DMI_OX_DOUBLE:

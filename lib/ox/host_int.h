@@ -36,6 +36,7 @@ struct dmi_ox_open {
   int tries;  /* to connect, so far */
   char *path; /* AF_UNIX; freed by it */
   bool listens;
+  bool near; /* it takes connections of this machine only */
   struct sockaddr_storage unix_addr;
   socklen_t unix_len;
   char *name;                   /* of the host */

@@ -2,10 +2,13 @@
  * host_link.c - links that are being made (RFC-102, 279 and 280).
  *
  * Who accepts listens at the address of the server's data port, with a backlog of 5, for one
- * connection. Who connects looks the name up in a thread of its own (lookup.h), and tries all
- * addresses, ten times, 100 ms apart: the other may be told to accept a moment later. The path of
- * AF_UNIX is removed when the connection is there.
+ * connection. If that is loopback it listens at all addresses, and takes only a connection of this
+ * machine: the other is told the name of the host, which may have another address than 127.0.0.1.
+ * Who connects looks the name up in a thread of its own (lookup.h), and tries all addresses, ten
+ * times, 100 ms apart: the other may be told to accept a moment later. The path of AF_UNIX is
+ * removed when the connection is there.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +79,9 @@ static void on_called(struct ev_loop *loop, struct ev_io *io, int events) {
   struct dmi_ox_host *host = open->host;
   (void)loop, (void)events;
   int fd = dmi_ox_socket_accept(open->fd);
-  if (fd >= 0)
+  if (fd >= 0 && open->near && !dmi_ox_socket_is_near(fd))
+    close(fd);
+  else if (fd >= 0)
     succeed(open, fd);
   else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ECONNABORTED)
     give_up(open, "accept", strerror(errno));
@@ -85,6 +90,8 @@ static void on_called(struct ev_loop *loop, struct ev_io *io, int events) {
 
 static void begin_accept(struct dmi_ox_open *open, int port) {
   struct sockaddr_storage addr = open->host->links;
+  open->near = open->path == NULL && dmi_ox_socket_is_loopback(&addr);
+  if (open->near) ((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(INADDR_ANY);
   dmi_ox_socket_set_port(&addr, port);
   open->fd =
       open->path != NULL

@@ -19,8 +19,9 @@
 
 #define MARK UINT32_C(0x44400000)
 #define MARK_MASK UINT32_C(0xfff00000)
-#define LINK_BYTES ((uint64_t)96 << 10) /* what one takes: what has come, and what is to be sent \
-                                         */
+#define LINK_BYTES                                                              \
+  ((uint64_t)96 << 10) /* what one takes: what has come, and what is to be sent \
+                        */
 
 static uint32_t marked(struct dmi_ox_session *s, uint32_t round) {
   return MARK | (round & 0xff) << 12 | (s->serial++ & 0xfff);
@@ -140,8 +141,7 @@ static char *copy_text(const struct dmi_ox_value *value) {
 }
 
 static bool is_text(const struct dmi_ox_value *value) {
-  return value->tag == DMI_OX_STRING && value->bytes.len > 0 &&
-         strlen(value->bytes.at) == (size_t)value->bytes.len;
+  return dmi_ox_value_is_text(value) && value->bytes.at[0] != '\0';
 }
 
 /* What is pushed when a link was made, or could not be made: takes over the error, if there is one.

@@ -80,8 +80,10 @@ void dmi_ox_run_text(struct dmi_ox_session *s, bool batch) {
   char message[200];
   if (text->tag != DMI_OX_STRING) {
     dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT, why);
-  } else if (!dmi_ox_text_compile(&s->run.program, text->bytes.at, (size_t)text->bytes.len,
-                                  s->settings.limits.depth, room_left(s), &why, &where)) {
+  } else if (!dmi_ox_text_compile(
+                 &s->run.program, text->bytes.at,
+                 dmi_ox_value_is_text(text) ? strlen(text->bytes.at) : (size_t)text->bytes.len,
+                 s->settings.limits.depth, room_left(s), &why, &where)) {
     snprintf(message, sizeof message, "%s (byte %zu)", why, where);
     dmi_ox_stack_error(s, strcmp(why, DMI_OX_TOO_LARGE) == 0 ? DMI_OX_E_LIMIT : DMI_OX_E_SYNTAX,
                        message);

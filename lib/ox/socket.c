@@ -7,6 +7,7 @@
 #include "ox/socket.h"
 
 #include <errno.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -103,6 +104,21 @@ bool dmi_ox_socket_same_host(int a, int b) {
   dmi_ox_socket_set_port(&one, 0);
   dmi_ox_socket_set_port(&two, 0);
   return len == len2 && memcmp(&one, &two, len) == 0;
+}
+
+bool dmi_ox_socket_is_loopback(const struct sockaddr_storage *addr) {
+  return addr->ss_family == AF_INET &&
+         ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool dmi_ox_socket_is_near(int fd) {
+  struct sockaddr_storage here, there;
+  socklen_t len, len2;
+  if (!name_of(fd, false, &here, &len) || !name_of(fd, true, &there, &len2)) return false;
+  if (dmi_ox_socket_is_loopback(&here)) return dmi_ox_socket_is_loopback(&there);
+  dmi_ox_socket_set_port(&here, 0);
+  dmi_ox_socket_set_port(&there, 0);
+  return len == len2 && memcmp(&here, &there, len) == 0;
 }
 
 bool dmi_ox_socket_here(int fd, struct sockaddr_storage *addr, socklen_t *len) {

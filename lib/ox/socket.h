@@ -25,6 +25,10 @@ int dmi_ox_socket_accept(int listener);
 void dmi_ox_socket_name(int fd, bool peer, char *text, size_t size);
 /* True when the other ends of both are at one address. */
 bool dmi_ox_socket_same_host(int a, int b);
+/* True when the other end is on this machine: both are loopback, or of one address. */
+bool dmi_ox_socket_is_near(int fd);
+/* 127.0.0.1, or another address of loopback (IPv4). */
+bool dmi_ox_socket_is_loopback(const struct sockaddr_storage *addr);
 /* The address of the end here, with port 0. */
 bool dmi_ox_socket_here(int fd, struct sockaddr_storage *addr, socklen_t *len);
 void dmi_ox_socket_set_port(struct sockaddr_storage *addr, int port);

@@ -21,6 +21,13 @@ bool dmi_ox_value_is_name(const char *text) {
   return *text == '\0';
 }
 
+bool dmi_ox_value_is_text(const struct dmi_ox_value *value) {
+  if (value->tag != DMI_OX_STRING) return false;
+  for (size_t i = strlen(value->bytes.at); i < (size_t)value->bytes.len; i++)
+    if (value->bytes.at[i] != '\0') return false;
+  return true;
+}
+
 /* ---- Uses ------------------------------------------------------------------------------------ */
 
 DMI_ox_value_t *DMI_ox_keep(DMI_ox_value_t *value) {

@@ -61,5 +61,7 @@ struct dmi_ox_value *dmi_ox_value_error(uint32_t serial, enum dmi_ox_code code, 
 
 bool dmi_ox_value_is_list(const struct dmi_ox_value *value); /* also MATHCAP and ERROR */
 bool dmi_ox_value_is_name(const char *text);
+/* A string without a byte 0 inside: some clients send the one at its end, too. */
+bool dmi_ox_value_is_text(const struct dmi_ox_value *value);
 
 #endif

@@ -112,6 +112,18 @@ $one->execute('ox_recv_102(1)');
 $two->close;
 like($one->pop, qr/^error\(\[\d+,8,rank 1: the link has ended/, 'a peer that goes while it is waited for');
 
+# The master says where the other is by any name that the machine has for itself.
+{
+  my @pair = clients(2);
+  $pair[$_]->push(int32(2), int32($_))->command(278) for 0, 1;
+  my $port = free_port();
+  $pair[0]->push(int32($port), int32(1))->command(279);
+  $pair[1]->push(string('127.0.1.1'), int32($port), int32(0))->command(280);
+  $pair[1]->call('ox_send_102', zz(0), zz(6));
+  is($pair[0]->call('ox_recv_102', zz(1))->pop, '6', 'a link by another address of this machine');
+  $_->close for @pair;
+}
+
 # A process is killed in the middle of a broadcast: the others hear of it.
 my @four = clients(4);
 OxClient::group(\&free_port, @four);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <gmp.h>
 
 #include "ox/decode.h"
 #include "ox/encode.h"
@@ -222,6 +223,82 @@ static void test_faults(void **state) {
                DMI_OX_E_MALFORMED);
 }
 
+/* A rational from words, in pieces of `piece` bytes; the message behind it is found. */
+static void expect_rational(const uint32_t *words, size_t num, size_t piece, const char *expected) {
+  struct dmi_ox_decoder d;
+  struct dmi_ox_message message;
+  struct dmi_ox_bytes bytes = {0};
+  bool done = false;
+  size_t at = 0;
+  dmi_ox_encode_word(&bytes, true, DMI_OX_DATA);
+  dmi_ox_encode_word(&bytes, true, 1);
+  dmi_ox_encode_word(&bytes, true, DMI_OX_RATIONAL);
+  for (size_t i = 0; i < num; i++)
+    dmi_ox_encode_word(&bytes, true, words[i]);
+  size_t end = bytes.len; /* nothing of what is behind is needed */
+  dmi_ox_decoder_init(&d, &limits, true, false);
+  while (!done && at < end)
+    at += dmi_ox_decode(&d, bytes.at + at, end - at < piece ? end - at : piece, &message, &done);
+  assert_true(done && message.tag == DMI_OX_DATA);
+  assert_int_equal(at, end);
+  char *text = DMI_ox_to_text(message.value);
+  assert_string_equal(text, expected);
+  free(text);
+  /* What is written is read as the same. */
+  bytes.len = 0;
+  dmi_ox_encode_data(&bytes, false, 1, message.value);
+  DMI_ox_value_t *before = message.value;
+  dmi_ox_decoder_free(&d);
+  dmi_ox_decoder_init(&d, &limits, false, false);
+  assert_int_equal(dmi_ox_decode(&d, bytes.at, bytes.len, &message, &done), bytes.len);
+  assert_true(done && message.tag == DMI_OX_DATA);
+  char *again = DMI_ox_to_text(message.value);
+  assert_string_equal(again, expected);
+  free(again);
+  DMI_ox_drop(before);
+  DMI_ox_drop(message.value);
+  dmi_ox_decoder_free(&d);
+  dmi_ox_bytes_free(&bytes);
+}
+
+/* Both forms: bodies of integers without types, and with them. */
+static void test_rationals(void **state) {
+  (void)state;
+  static const size_t pieces[] = {1, 4, 7, 1000};
+  for (size_t i = 0; i < 4; i++) {
+    size_t p = pieces[i];
+    expect_rational((uint32_t[]){1, 1, 1, 3}, 4, p, "1/3");
+    expect_rational((uint32_t[]){20, 1, 1, 20, 1, 3}, 6, p, "1/3");
+    expect_rational((uint32_t[]){20, UINT32_MAX, 5, 20, 1, 3}, 6, p, "-5/3");
+    expect_rational((uint32_t[]){20, 2, 0, 1, 20, 1, 3}, 7, p, "4294967296/3");
+    uint32_t large[] = {20, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 1, 7};
+    mpq_t number;
+    char text[300];
+    for (int kind = 0; kind < 3; kind++) {
+      /* 20 words, without a type; last what would be one has a word more. */
+      uint32_t words[24];
+      size_t num = 23;
+      memcpy(words, large, sizeof large);
+      if (kind == 1) words[1] = 100;
+      if (kind == 2) {
+        words[0] = 21;
+        words[2] = 20;
+        words[21] = 0;
+        words[22] = 1;
+        words[23] = 7;
+        num = 24;
+      }
+      mpq_init(number);
+      mpz_import(mpq_numref(number), words[0], -1, 4, 0, 0, words + 1);
+      mpz_set_ui(mpq_denref(number), 7);
+      mpq_canonicalize(number);
+      gmp_snprintf(text, sizeof text, "%Qd", number);
+      expect_rational(words, num, p, text);
+      mpq_clear(number);
+    }
+  }
+}
+
 /* Behind an object of an unknown type: data of a known one. */
 static void test_search_data(void **state) {
   (void)state;
@@ -378,10 +455,11 @@ static void test_helpers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_golden),  cmocka_unit_test(test_messages),
-      cmocka_unit_test(test_large),   cmocka_unit_test(test_faults),
-      cmocka_unit_test(test_limits),  cmocka_unit_test(test_no_memory_for_words),
-      cmocka_unit_test(test_helpers), cmocka_unit_test(test_search_data),
+      cmocka_unit_test(test_golden),    cmocka_unit_test(test_messages),
+      cmocka_unit_test(test_large),     cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_limits),    cmocka_unit_test(test_no_memory_for_words),
+      cmocka_unit_test(test_helpers),   cmocka_unit_test(test_search_data),
+      cmocka_unit_test(test_rationals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
