@@ -88,7 +88,8 @@ cmp_ok($after->{$_}, '>', $before->{$_} // 0, "process $_ has done more") for 0,
 
 $d->call(nqueens => zz(30));
 $d->close;
-$c->push(zz(7))->call(nqueens => zz(30))->reset;
+is($c->push(zz(7))->command(275)->pop, '1', 'something on the stack');    # it has come
+$c->call(nqueens => zz(30))->reset;
 $c->command(262)->value while $c->command(275)->pop > 1;
 is($c->pop, '7', 'a reset ends what all processes compute');
 is($c->call(nqueens => zz(12))->pop, 14200, 'and they go on');
