@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/xalloc.h"
 #include "node/actions.h"
 #include "node/runtime.h"
@@ -25,6 +26,7 @@ struct dmi_openxm {
   DMI_ox_server_t *server;
   pthread_t keeper;
   struct dmi_post ended_post; /* of the keeper, once */
+  struct dmi_mutex telling;   /* the server is being told to end: the keeper must not free it */
   /* ---- the daemon's ---- */
   bool joined, leaving, ended;
   bool stopped;       /* it was told to end: the keeper may have freed it */
@@ -93,8 +95,10 @@ void dmi_openxm_joined(struct dmi_process *process) {
 
 static void stop(struct dmi_process *process) {
   struct dmi_openxm *own = process->openxm;
+  dmi_mutex_lock(&own->telling);
   if (!own->stopped) process->program.ox->stop(own->server);
   own->stopped = true;
+  dmi_mutex_unlock(&own->telling);
 }
 
 void dmi_openxm_stopping(struct dmi_process *process) {
@@ -150,6 +154,8 @@ static void *keep(void *arg) {
   struct dmi_openxm *own = process->openxm;
   pthread_setname_np(pthread_self(), "dmi-openxm");
   process->program.ox->wait(own->server);
+  dmi_mutex_lock(&own->telling);
+  dmi_mutex_unlock(&own->telling);
   process->program.ox->free(own->server); /* waits for functions */
   own->ended_post.run = has_ended;
   dmi_post(process, &own->ended_post);
@@ -159,6 +165,7 @@ static void *keep(void *arg) {
 /* ---- Its life -------------------------------------------------------------------------------- */
 
 static bool refuse(struct dmi_process *process, const char *why) {
+  if (process->openxm) dmi_mutex_destroy(&process->openxm->telling);
   free(process->openxm);
   process->openxm = NULL;
   dmi_say(&process->stream, DMI_LOG_ERROR, "start", "--ox %s", why);
@@ -184,6 +191,7 @@ static bool start(struct dmi_process *process, const char *control, const char *
                                     .arg = process};
   struct dmi_openxm *own = process->openxm = dmi_xalloc(1, sizeof(*own));
   char why[400];
+  dmi_mutex_init(&own->telling, DMI_RANK_LEAF);
   if (!process->program.ox->start(&own->server, &options, why, sizeof why))
     return refuse(process, why);
   if (pthread_create(&own->keeper, NULL, keep, process) == 0) return true;
@@ -221,6 +229,7 @@ void dmi_openxm_end(struct dmi_process *process) {
   }
   stop(process);
   pthread_join(own->keeper, NULL);
+  dmi_mutex_destroy(&own->telling);
   free(own);
   process->openxm = NULL;
 }
