@@ -107,7 +107,7 @@ for my $order ([0, 1], [1, 0]) {
 
 # What is on its way when a session ends comes, although the server has not read all.
 my $last = OxClient->new(@ports);
-$last->push(string('x' x 3_000_000))->command(262)->call(nqueens => zz(30));
+$last->push(string('x' x 16_000_000))->command(262)->call(nqueens => zz(30));
 my $flood = $last->data->_word(514) . $last->data->_word(0) . $last->data->value_bytes(string('y' x 200_000));
 $last->{data}{socket}->blocking(0);
 1 while defined syswrite $last->{data}{socket}, $flood;    # until nothing is read any more
@@ -115,7 +115,7 @@ $last->{data}{socket}->blocking(1);
 my $begun = $last->data->bytes(4);    # the result is on its way
 $last->control(272);
 $last->{data}{in} = $begun . $last->{data}{in};
-is(length $last->value->[1], 3_000_000, 'all of a result comes behind 272');
+is(length $last->value->[1], 16_000_000, 'all of a result comes behind 272');
 ok($last->data->ended, 'and then the end');
 $last->close;
 
