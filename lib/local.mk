@@ -28,6 +28,8 @@ base_sources = \
 	lib/base/frame.c \
 	lib/base/frame.h \
 	lib/base/futex.h \
+	lib/base/json.c \
+	lib/base/json.h \
 	lib/base/large.c \
 	lib/base/large.h \
 	lib/base/library.c \

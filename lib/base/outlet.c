@@ -12,82 +12,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define TEXT_MOST 1000 /* most bytes of a text in a line; longer ones are cut */
-#define TEXTS_MOST 3   /* most texts of an event, so that all fit */
+#include "base/json.h"
+
+#define TEXTS_MOST 3 /* most texts of an event, so that all fit */
 
 #define NO_TEXT(...)
 #define A_TEXT(...) +1
 #define FEW_TEXTS(name_, level_, shown_, subsystem_, text_, meaning_, fields_) \
   _Static_assert(0 fields_ <= TEXTS_MOST, "the line of " #name_ " always fits");
 DMI_EVENT_TABLE(FEW_TEXTS, NO_TEXT, NO_TEXT, NO_TEXT, A_TEXT)
-#define LINE_MOST (TEXTS_MOST * TEXT_MOST + DMI_EVENT_FIELDS * 64 + 256)
+#define LINE_MOST (TEXTS_MOST * DMI_JSON_TEXT + DMI_EVENT_FIELDS * 64 + 256)
 _Static_assert(LINE_MOST + 256 <= DMI_OUTLET_LINE, "room for \"lost\" before it");
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-struct writer {
-  char *line;
-  size_t at;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct writer *to, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  int length = vsnprintf(to->line + to->at, LINE_MOST - to->at, format, args);
-  va_end(args);
-  if (length > 0) to->at += (size_t)length;
-}
-
-/* The length of the UTF-8 character here; 0: invalid. */
-static size_t character(const unsigned char *at) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : 4;
-  uint32_t code = at[0] & (0x7fu >> length);
-  if (length == 1) return 1;
-  if (length == 4 && at[0] >> 3 != 30) return 0;
-  for (size_t i = 1; i < length; i++) {
-    if (at[i] >> 6 != 2) return 0; /* also ends at the final 0 */
-    code = code << 6 | (at[i] & 0x3fu);
-  }
-  if (code < least[length] || code > 0x10ffff || code >> 11 == 0x1b) return 0;
-  return length;
-}
-
-/* Writes a JSON string; invalid UTF-8 becomes U+FFFD. */
-static void put_text(struct writer *to, const char *text) {
-  const unsigned char *from = (const unsigned char *)(text ? text : "");
-  size_t most = to->at + TEXT_MOST - 8;
-  put(to, "\"");
-  while (*from && to->at < most) {
-    size_t length = character(from);
-    if (*from < ' ' || *from == '"' || *from == '\\' || *from == 0x7f) {
-      put(to, "\\u%04x", *from);
-    } else if (length == 0) {
-      put(to, "\\ufffd");
-    } else {
-      put(to, "%.*s", (int)length, (const char *)from);
-    }
-    from += length ? length : 1;
-  }
-  put(to, "\"");
-}
-
-static void put_field(struct writer *to, const struct dmi_field *field,
+static void put_field(struct dmi_json *to, const struct dmi_field *field,
                       const union dmi_value *value) {
-  put(to, ",\"%s\":", field->name);
+  dmi_json_put(to, ",\"%s\":", field->name);
   if (field->type == DMI_FIELD_TEXT) {
-    put_text(to, value->text);
+    dmi_json_text(to, value->text);
   } else if (field->type == DMI_FIELD_ADDRESS) {
     /* a string, because many readers keep only 53 bits of a number */
-    put(to, "\"0x%" PRIx64 "\"", value->number);
+    dmi_json_put(to, "\"0x%" PRIx64 "\"", value->number);
   } else {
-    put(to, "%" PRIu64, value->number);
+    dmi_json_put(to, "%" PRIu64, value->number);
   }
 }
 
@@ -95,15 +48,15 @@ size_t dmi_outlet_encode(char line[DMI_OUTLET_LINE], const struct dmi_stream *st
                          const struct dmi_event *event) {
   const struct dmi_event_row *row = &dmi_event_rows[event->type];
   int64_t id = atomic_load_explicit(&stream->id, memory_order_relaxed);
-  struct writer to = {line, 0};
+  struct dmi_json to = {line, 0, LINE_MOST};
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  put(&to, "{\"time\":%lld.%06ld,\"pid\":%ld,\"event\":\"%s\"", (long long)now.tv_sec,
-      now.tv_nsec / 1000, (long)getpid(), row->name);
-  if (id >= 0) put(&to, ",\"process\":%lld", (long long)id);
+  dmi_json_put(&to, "{\"time\":%lld.%06ld,\"pid\":%ld,\"event\":\"%s\"", (long long)now.tv_sec,
+               now.tv_nsec / 1000, (long)getpid(), row->name);
+  if (id >= 0) dmi_json_put(&to, ",\"process\":%lld", (long long)id);
   for (uint32_t i = 0; i < row->fields; i++)
     put_field(&to, &row->field[i], &event->value[i]);
-  put(&to, "}\n");
+  dmi_json_put(&to, "}\n");
   return to.at;
 }
 
