@@ -13,6 +13,8 @@ libdmi_la_LIBADD = $(DMI_LIBS)
 # 0 base: errors, log, locks, buffers and their account, what the machine has
 base_sources = \
 	lib/base/clock.h \
+	lib/base/doing.c \
+	lib/base/doing.h \
 	lib/base/epoch.c \
 	lib/base/epoch.h \
 	lib/base/error.c \

@@ -67,6 +67,7 @@ void dmi_access_end(struct dmi_access *access) {
 }
 
 void dmi_access_fini(struct dmi_access *access) {
+  dmi_doing_end_all(&access->doings);
   dmi_ops_free(access->ops);
   dmi_mutex_destroy(&access->self_lock);
   dmi_mutex_destroy(&access->deferred_lock);
@@ -147,4 +148,16 @@ struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at,
 
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
   return access ? dmi_status_receive(status, access->net, NULL) : dmi_status_wait(status);
+}
+
+int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status,
+                            const struct dmi_access_for *what) {
+  bool noted = false;
+  int32_t error;
+  /* What is over already, as most that is done at this process's own pages, pays nothing. */
+  if (access && !dmi_status_is_done(status))
+    noted = dmi_doing_waits(&access->doings, what->what, what->addr, what->size, what->op);
+  error = dmi_access_wait(access, status);
+  dmi_doing_waited(noted);
+  return error;
 }

@@ -8,6 +8,7 @@
 #ifndef DMI_ACCESS_ACCESS_H
 #define DMI_ACCESS_ACCESS_H
 
+#include "base/doing.h"
 #include "base/event.h"
 #include "base/lock.h"
 #include "core/page.h"
@@ -44,6 +45,7 @@ struct dmi_access {
   struct dmi_net *net;       /* any thread may send; the rest is for the daemon thread */
   struct dmi_ops *ops;       /* operations in flight; own lock */
   struct dmi_stream *stream; /* gets the events of the process */
+  struct dmi_doings doings;  /* what its threads are doing; own lock */
   const struct dmi_access_above *above;
   void *above_arg;
 
@@ -245,6 +247,14 @@ uint64_t dmi_access_waiting(struct dmi_access *access, int64_t addr);
 
 /* Waits for a call, if possible by receiving the answer itself.  Returns the call's error. */
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status);
+
+/* The same by a thread that others see waiting (base/doing.h). */
+struct dmi_access_for {
+  enum dmi_doing_what what;
+  uint64_t addr, size, op;
+};
+int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status,
+                            const struct dmi_access_for *what);
 
 /* ---- For the thread that receives: the daemon, or one that waits (docs/wire.md) ---- */
 

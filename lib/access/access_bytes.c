@@ -93,7 +93,9 @@ static int32_t miss(const struct transfer *transfer, struct dmi_mapping *mapping
   dmi_access_call_begin(&call, &status, false);
   dmi_access_op_locked(access, &op, NULL);
   if (early) dmi_early_begin(&op);
-  error = dmi_access_wait(access, &status);
+  error = dmi_access_wait_for(
+      access, &status,
+      &(struct dmi_access_for){DMI_DOING_PAGE, transfer->addr, transfer->size, op.req.op.n});
   if (early) dmi_early_end();
   if (early) dmi_mapping_unref(&access->core, mapping);
   return error;

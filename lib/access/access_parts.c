@@ -76,7 +76,9 @@ static int32_t parts_now(const struct transfer *transfer, struct dmi_mapping *ma
     dmi_status_begin(&status);
     dmi_access_call_begin(&call, &status, false);
     begin_all(transfer, &call, mapping, transfer->addr + done, part);
-    error = dmi_access_wait(transfer->access, &status);
+    error = dmi_access_wait_for(
+        transfer->access, &status,
+        &(struct dmi_access_for){DMI_DOING_PAGE, transfer->addr, transfer->size, 0});
     done += part;
   }
   return error;

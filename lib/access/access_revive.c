@@ -62,7 +62,7 @@ static int32_t revive_some(struct dmi_access *access, struct dmi_mapping *mappin
     if (error != DMI_OK) dmi_access_call_fail(&call, error);
   }
   dmi_access_call_finish(&call);
-  error = dmi_access_wait(access, &status);
+  error = dmi_access_wait_for(access, &status, &(struct dmi_access_for){.what = DMI_DOING_PAGE});
   for (uint64_t i = first; i < end; i++)
     *pages += (int64_t)answer[i - first];
   free(answer);

@@ -94,6 +94,28 @@ static int32_t rmw_refuse(const struct dmi_rmw_call *rmw, DMI_local_status_t *st
   return dmi_fail(error);
 }
 
+/* For what such a call waits that is not answered at once. */
+static enum dmi_doing_what waits_for(enum dmi_rmw rmw) {
+  switch (rmw) {
+    case DMI_RMW_LOCK:
+      return DMI_DOING_LOCK;
+    case DMI_RMW_TURN:
+      return DMI_DOING_COND;
+    case DMI_RMW_WATCH:
+      return DMI_DOING_WATCH;
+    default:
+      return DMI_DOING_PAGE;
+  }
+}
+
+/* The caller waits, and has no status. */
+static int32_t rmw_wait(struct caller *caller, const struct dmi_rmw_call *rmw) {
+  const struct dmi_access_for what = {waits_for(rmw->rmw), (uint64_t)rmw->addr, (uint64_t)rmw->size,
+                                      caller->op.req.op.n};
+  if (rmw->spin) dmi_status_spin(&caller->own);
+  return dmi_access_wait_for(caller->access, &caller->own, &what);
+}
+
 int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw,
                        DMI_local_status_t *status) {
   struct caller caller;
@@ -124,8 +146,7 @@ int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw
     if (error != DMI_OK) dmi_mapping_unref(&access->core, caller.mapping);
   }
   dmi_access_release(access, caller.mapping, held);
-  if (error == DMI_OK && !status && rmw->spin) dmi_status_spin(&caller.own);
-  if (error == DMI_OK && !status) error = dmi_access_wait(access, &caller.own);
+  if (error == DMI_OK && !status) error = rmw_wait(&caller, rmw);
   return error == DMI_OK ? DMI_TRUE : rmw_refuse(rmw, status, error);
 }
 

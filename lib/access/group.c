@@ -154,7 +154,8 @@ static int32_t run_now(struct run *run) {
     dmi_status_begin(&status);
     dmi_access_call_begin(&call, &status, false);
     run_pages(run, from, to);
-    error = dmi_access_wait(run->group->access, &status);
+    error = dmi_access_wait_for(run->group->access, &status,
+                                &(struct dmi_access_for){.what = DMI_DOING_PAGE});
   }
   return error;
 }

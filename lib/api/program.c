@@ -50,18 +50,33 @@ static int32_t bad_status(DMI_local_status_t *status) {
   return dmi_because(DMI_EINVAL, "no call was given this status");
 }
 
+/* Waits for a call that was begun with this status. */
+static int32_t wait(DMI_local_status_t *status) {
+  struct dmi_access *access = dmi_runtime_access();
+  bool noted;
+  int32_t error;
+  if (!access || dmi_status_is_done(dmi_status_of(status)))
+    return dmi_status_wait(dmi_status_of(status));
+  noted = dmi_doing_waits(&access->doings, DMI_DOING_STATUS, 0, 0, 0);
+  error = dmi_status_wait(dmi_status_of(status));
+  dmi_doing_waited(noted);
+  return error;
+}
+
 void DMI_wait(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
+  DMI_CALLS();
   if (error != DMI_OK) {
     int32_t ret = DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
     if (ret_ptr) *ret_ptr = ret;
     return;
   }
-  finish(status, dmi_status_wait(dmi_status_of(status)), ret_ptr, DMI_THIS(DMI_NOTHING));
+  finish(status, wait(status), ret_ptr, DMI_THIS(DMI_NOTHING));
 }
 
 int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr) {
   int32_t error = bad_status(status);
+  DMI_CALLS();
   if (error != DMI_OK) return DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
   if (!dmi_status_is_done(dmi_status_of(status))) return DMI_FALSE;
   finish(status, dmi_status_of(status)->error, ret_ptr, DMI_THIS(DMI_NOTHING));

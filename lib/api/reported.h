@@ -1,10 +1,12 @@
 /*
  * reported.h - how an entry point of the API returns: if it fails and DMI_ON_ERROR asks for it, a
- * line says so (node/report.h).  A call that succeeds pays one comparison.
+ * line says so (node/report.h).  A call that succeeds pays one comparison, and two stores by which
+ * others see in which call the thread is (base/doing.h).
  */
 #ifndef DMI_API_REPORTED_H
 #define DMI_API_REPORTED_H
 
+#include "base/doing.h"
 #include "base/error.h"
 #include "node/report.h"
 
@@ -18,9 +20,13 @@
 #define DMI_THIS(...) \
   (&(const struct dmi_report){__func__, __builtin_return_address(0), __VA_ARGS__})
 
+/* In an entry point: notes that the thread is in this call. */
+#define DMI_CALLS() dmi_doing_calls(__func__, __builtin_return_address(0))
+
 /* What an entry point returns: `result`, reported if it is a failure. */
 #define DMI_REPORTED(result, ...)                                                           \
   __extension__({                                                                           \
+    DMI_CALLS();                                                                            \
     int32_t result_ = (result);                                                             \
     if (__builtin_expect(result_ == DMI_FALSE, 0) && dmi_on_error != DMI_ON_ERROR_RETURN) { \
       dmi_report_failed(DMI_THIS(__VA_ARGS__));                                             \

@@ -248,6 +248,19 @@ static void post(struct dmi_process *process, struct call *call) {
   dmi_post(process, &call->post);
 }
 
+/* The caller waits for the result. */
+static int32_t await(struct call *call) {
+  enum dmi_doing_what what = call->kind == POLL                         ? DMI_DOING_POLL
+                             : call->kind == JOIN || call->kind == WAKE ? DMI_DOING_THREAD
+                                                                        : DMI_DOING_COORD;
+  bool of_thread = what == DMI_DOING_THREAD;
+  bool noted = dmi_doing_waits(&call->process->access.doings, what, of_thread ? call->a : 0,
+                               of_thread ? call->b : 0, 0);
+  int32_t error = dmi_status_wait(&call->own);
+  dmi_doing_waited(noted);
+  return error;
+}
+
 /* Posts the call, or a copy of it when it is asynchronous. */
 static int32_t run(struct dmi_process *process, struct call *call, DMI_local_status_t *status) {
   int32_t error = dmi_runtime_error(process);
@@ -266,7 +279,7 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
   call->status = &call->own;
   dmi_status_begin(call->status);
   post(process, call);
-  error = dmi_status_wait(call->status);
+  error = await(call);
   return dmi_result(error);
 }
 
@@ -471,9 +484,9 @@ int32_t dmi_call_detach(struct dmi_process *process, const DMI_thread_t *thread,
  * NULL, or of a wake that carries some, whose reference it takes over. */
 static int32_t wake(struct dmi_process *process, const DMI_thread_t *thread,
                     struct dmi_slice *bytes, DMI_local_status_t *status) {
-  struct call own = {.kind = WAKE, .process = process}, *call = &own;
   const uint32_t uid = (uint32_t)thread->dmi_private[0];
   const uint64_t number = (uint64_t)thread->dmi_private[1];
+  struct call own = {.kind = WAKE, .process = process, .a = uid, .b = number}, *call = &own;
   int32_t error;
   if (status) {
     call = malloc(sizeof(*call));
@@ -492,7 +505,7 @@ static int32_t wake(struct dmi_process *process, const DMI_thread_t *thread,
     dmi_thread_wake(process, uid, number, thread_done, call);
   }
   if (status) return DMI_TRUE;
-  error = dmi_status_wait(&own.own);
+  error = await(&own);
   return dmi_result(error);
 }
 

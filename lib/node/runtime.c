@@ -98,7 +98,8 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   process->barriers = dmi_barriers_new(&process->access);
   if (program->remote) process->remote = program->remote->make(process);
   if (program->team) process->teams = program->team->make(process);
-  if (!process->threads || !process->alloc || !process->sync || !process->barriers) abort();
+  if (!process->threads || !process->alloc || !process->sync || !process->barriers || !process->see)
+    abort();
   atomic_init(&process->uids, uids);
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
   dmi_mutex_init(&process->recover_lock, DMI_RANK_LEAF);
@@ -332,9 +333,11 @@ static void recover(struct dmi_process *process) {
   for (size_t at = 0; at < args.len; at += strlen(bytes + at) + 1)
     argv[argc++] = bytes + at;
   is_main = true;
+  dmi_doing_enter(&process->access.doings, DMI_DOING_MAIN, 0);
   good = process->program.recover(argc, argv, (int32_t)process->main_lost_with.n) != DMI_FALSE;
   if (process->remote) process->program.remote->ends(process->remote);
   is_main = false;
+  dmi_doing_leave();
   dmi_threads_main_ends(process, good);
   free(argv);
   free(bytes);
@@ -363,9 +366,11 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
     is_main = true;
+    dmi_doing_enter(&process->access.doings, DMI_DOING_MAIN, 0);
     process->program.main(argc, argv);
     if (process->remote) process->program.remote->ends(process->remote);
     is_main = false;
+    dmi_doing_leave();
     dmi_threads_main_ends(process, true);
   }
   recover(process);

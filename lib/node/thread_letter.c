@@ -54,6 +54,7 @@ int32_t dmi_thread_suspend_with(void *to, int64_t capacity, int64_t *size) {
   struct dmi_thread *thread = dmi_thread_mine();
   struct dmi_letter *letter;
   int64_t len;
+  bool noted;
   if (!thread) return DMI_ETHREAD;
   for (;;) {
     uint32_t seen = atomic_load(&thread->letters);
@@ -65,7 +66,9 @@ int32_t dmi_thread_suspend_with(void *to, int64_t capacity, int64_t *size) {
       return dmi_because_so(DMI_ESIZE, "there are %" PRId64 " bytes, but room for %" PRId64, len,
                             capacity);
     }
+    noted = dmi_doing_waits(&thread->process->access.doings, DMI_DOING_SUSPEND, 0, 0, 0);
     dmi_futex_wait(&thread->letters, seen);
+    dmi_doing_waited(noted);
   }
   if (letter->bytes.len) memcpy(to, letter->bytes.ptr, letter->bytes.len);
   dmi_slice_drop(&letter->bytes);

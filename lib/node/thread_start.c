@@ -48,8 +48,10 @@ static void *thread_body(void *arg) {
   dmi_thread_set_self(thread);
   dmi_runtime_enter(process);
   set_name(thread->number);
+  dmi_doing_enter(&process->access.doings, DMI_DOING_DMI, thread->number);
   thread->value = body_of(process, thread->body)(thread->arg);
   if (process->remote) process->program.remote->ends(process->remote);
+  dmi_doing_leave();
   atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = dmi_thread_ended;
   dmi_post(process, &thread->post);

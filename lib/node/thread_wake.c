@@ -22,12 +22,15 @@ uint64_t dmi_thread_self(void) {
 
 int32_t dmi_thread_suspend(void) {
   struct dmi_thread *thread = self;
+  bool noted;
   if (!thread) return DMI_ETHREAD;
   for (;;) {
     uint32_t was = WAKE_KEPT;
     if (atomic_load(&thread->process->access.core.stopping)) return DMI_EEND;
     if (atomic_compare_exchange_strong(&thread->wake, &was, WAKE_NONE)) return DMI_OK;
+    noted = dmi_doing_waits(&thread->process->access.doings, DMI_DOING_SUSPEND, 0, 0, 0);
     dmi_futex_wait(&thread->wake, WAKE_NONE);
+    dmi_doing_waited(noted);
   }
 }
 

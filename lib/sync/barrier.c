@@ -70,13 +70,17 @@ struct dmi_barrier_part {
   struct dmi_barrier_part *next, **at; /* in dmi_barriers.parts */
   struct barrier *barrier;
   uint32_t losses; /* dmi_core.losses, when its thread last learned of it here */
+  uint64_t number; /* of the part, from 1 */
+  /* dmi_doing_number of the thread that arrived by it last, or made it */
+  _Atomic uint64_t doer;
 };
 
 struct dmi_barriers {
   struct dmi_access *access;
   _Atomic uint32_t lock; /* guards `all`, the users of each, and `parts` */
   struct barrier *all;
-  struct dmi_barrier_part *parts;
+  struct dmi_barrier_part *parts; /* the newest first */
+  uint64_t number;                /* of the newest */
 };
 
 struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
@@ -122,6 +126,7 @@ void dmi_barrier_since_now(void) {
 struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t addr) {
   struct barrier *barrier;
   struct dmi_barrier_part *part = malloc(sizeof(*part));
+  const uint64_t doer = dmi_doing_number(&barriers->access->doings);
   if (!part) return NULL;
   dmi_lock(&barriers->lock, DMI_RANK_LEAF);
   HASH_FIND(hh, barriers->all, &addr, sizeof(addr), barrier);
@@ -132,8 +137,12 @@ struct dmi_barrier_part *dmi_barrier_join(struct dmi_barriers *barriers, int64_t
   }
   if (barrier) {
     barrier->users++;
-    *part = (struct dmi_barrier_part){barriers->parts, &barriers->parts, barrier,
-                                      since.set ? since.losses : losses_of(barriers)};
+    part->next = barriers->parts;
+    part->at = &barriers->parts;
+    part->barrier = barrier;
+    part->losses = since.set ? since.losses : losses_of(barriers);
+    part->number = ++barriers->number;
+    atomic_init(&part->doer, doer);
     if (part->next) part->next->at = &part->next;
     barriers->parts = part;
   }
@@ -304,13 +313,30 @@ int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, int8_t kind, const voi
   uint64_t bits;
   const struct dmi_arrive head = {(uint32_t)pnum, part->losses};
   uint32_t known = losses_of(part->barrier->all);
-  bool again = true;
+  struct dmi_doings *doings = &part->barrier->all->access->doings;
+  bool again = true, noted;
   int32_t error = is_newer(known, part->losses) ? DMI_EBROKEN : DMI_OK;
   memcpy(&bits, value, sizeof(bits));
+  atomic_store_explicit(&part->doer, dmi_doing_number(doings), memory_order_relaxed);
+  noted = dmi_doing_waits(doings, DMI_DOING_BARRIER, (uint64_t)part->barrier->addr, head.pnum, 0);
   while (again && error == DMI_OK)
     error = arrive(part->barrier, kind, bits, sum, &head, &again);
+  dmi_doing_waited(noted);
   if (error == DMI_EBROKEN) part->losses = losses_of(part->barrier->all);
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
+}
+
+uint32_t dmi_barrier_look(struct dmi_barriers *barriers, uint64_t below,
+                          struct dmi_barrier_user *user, uint32_t most) {
+  uint32_t num = 0;
+  dmi_lock(&barriers->lock, DMI_RANK_LEAF);
+  for (const struct dmi_barrier_part *at = barriers->parts; at && num < most; at = at->next) {
+    if (at->number >= below) continue;
+    user[num++] = (struct dmi_barrier_user){at->number, at->barrier->addr,
+                                            atomic_load_explicit(&at->doer, memory_order_relaxed)};
+  }
+  dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
+  return num;
 }
 
 int64_t dmi_barrier_addr(const struct dmi_barrier_part *part) {

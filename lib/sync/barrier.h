@@ -26,6 +26,17 @@ void dmi_barrier_since(uint32_t losses);
 /* Only those behind dmi_barrier_join, as at first. */
 void dmi_barrier_since_now(void);
 
+/* A thread that uses a barrier. */
+struct dmi_barrier_user {
+  uint64_t number; /* of its part, from 1 */
+  int64_t addr;    /* of the barrier */
+  uint64_t doer;   /* dmi_doing_number of the thread */
+};
+/* The newest of them with a number below this one, the newest first, at most `most`.  Returns how
+ * many.  Any thread. */
+uint32_t dmi_barrier_look(struct dmi_barriers *barriers, uint64_t below,
+                          struct dmi_barrier_user *user, uint32_t most);
+
 int64_t dmi_barrier_addr(const struct dmi_barrier_part *part);
 
 /* Waits until pnum threads have arrived.  DMI_TRUE: the 8 bytes at `sum` (may be NULL) are those of

@@ -28,12 +28,17 @@ struct held {
   uint64_t thread; /* thread_number() of its holder */
   uint64_t op;     /* the operation that took it */
   bool marked;     /* DMI_EOWNERDEAD, and no DMI_mutex_consistent since */
+  uint64_t serial; /* of the note, in their order */
+  uint64_t doer;   /* dmi_doing_number of its holder, and the call that took it */
+  const char *name;
+  const void *caller;
 };
 
 struct dmi_sync {
   struct dmi_access *access;
-  _Atomic uint32_t lock; /* guards held */
+  _Atomic uint32_t lock; /* guards those below */
   struct held *held;
+  uint64_t serial; /* of the last note */
 };
 
 struct dmi_sync *dmi_sync_new(struct dmi_access *access) {
@@ -87,10 +92,14 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr,
   held->thread = thread_number();
   held->op = locked->op;
   held->marked = locked->how == DMI_LOCKED_MARKED;
+  held->doer = dmi_doing_number(&sync->access->doings);
+  held->name = atomic_load_explicit(&dmi_doing_mine.name, memory_order_relaxed);
+  held->caller = atomic_load_explicit(&dmi_doing_mine.caller, memory_order_relaxed);
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
   /* There is an old note only if the program initialised a lock that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);
   if (old) HASH_DEL(sync->held, old);
+  held->serial = ++sync->serial;
   HASH_ADD(hh, sync->held, addr, sizeof(held->addr), held);
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   free(old);
@@ -108,6 +117,21 @@ static bool let_go(struct dmi_sync *sync, int64_t addr, uint64_t *op) {
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   free(held);
   return held != NULL;
+}
+
+/* A table keeps the order in which notes came in. */
+uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t above, struct dmi_sync_held *held,
+                       uint32_t most) {
+  struct held *at, *next;
+  uint32_t num = 0;
+  dmi_lock(&sync->lock, DMI_RANK_LEAF);
+  HASH_ITER(hh, sync->held, at, next) {
+    if (at->serial <= above || num == most) continue;
+    held[num++] =
+        (struct dmi_sync_held){at->serial, at->addr, at->doer, at->op, at->name, at->caller};
+  }
+  dmi_unlock(&sync->lock, DMI_RANK_LEAF);
+  return num;
 }
 
 /* ---- Read-modify-writes --------------------------------------------------------------------- */

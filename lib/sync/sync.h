@@ -20,6 +20,20 @@ struct dmi_sync;
 struct dmi_sync *dmi_sync_new(struct dmi_access *access);
 void dmi_sync_free(struct dmi_sync *sync);
 
+/* A lock that a thread of this process holds. */
+struct dmi_sync_held {
+  uint64_t serial; /* from 1, in the order in which they were taken */
+  int64_t addr;
+  uint64_t doer;      /* dmi_doing_number of the thread */
+  uint64_t op;        /* the operation that took it */
+  const char *name;   /* the call that took it; static */
+  const void *caller; /* its return address */
+};
+/* The first of them with a serial above this one, at most `most`.  Returns how many.  Any thread.
+ */
+uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t above, struct dmi_sync_held *held,
+                       uint32_t most);
+
 /* Makes a new object of any kind: writes `size` zero bytes, which must lie in one page. */
 int32_t dmi_sync_init(struct dmi_sync *sync, int64_t addr, int64_t size);
 

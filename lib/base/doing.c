@@ -1,0 +1,166 @@
+/*
+ * doing.c - see doing.h.
+ *
+ * The record of a thread is written by that thread only.  Its `serial` is odd while the thread
+ * waits; who reads the same odd number before and after the other fields has read one wait.  The
+ * list of records changes when threads come and go: one lock for all processes guards it, and who
+ * looks holds it while records are read, as a record ends with its thread.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/doing.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+struct dmi_doing {
+  struct dmi_doing *next, *prev; /* in `all` */
+  struct dmi_doings *all;        /* NULL: its process has ended */
+  uint64_t number, thread;
+  enum dmi_doing_who who;
+  int tid;
+  const struct dmi_doing_call *call;
+  _Atomic uint64_t serial;
+  _Atomic uint64_t what, addr, size, op;
+  _Atomic int64_t since;
+};
+
+__thread struct dmi_doing_call dmi_doing_mine __attribute__((tls_model("initial-exec")));
+
+static __thread struct dmi_doing *mine;                  /* NULL: it has none */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards lists of all processes */
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- Threads come and go --------------------------------------------------------------------- */
+
+/* With the lock held. */
+static void unlink_record(struct dmi_doing *doing) {
+  struct dmi_doings *all = doing->all;
+  if (!all) return;
+  *(doing->prev ? &doing->prev->next : &all->first) = doing->next;
+  *(doing->next ? &doing->next->prev : &all->last) = doing->prev;
+  doing->all = NULL;
+}
+
+static void forget(void *record) {
+  pthread_mutex_lock(&lock);
+  unlink_record(record);
+  pthread_mutex_unlock(&lock);
+  free(record);
+  mine = NULL;
+}
+
+static void make_key(void) {
+  pthread_key_create(&key, forget);
+}
+
+void dmi_doing_leave(void) {
+  if (!mine) return;
+  pthread_setspecific(key, NULL);
+  forget(mine);
+}
+
+void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t thread) {
+  struct dmi_doing *doing;
+  dmi_doing_leave();
+  pthread_once(&once, make_key);
+  doing = calloc(1, sizeof(*doing));
+  if (!doing) return; /* it is not seen, and runs all the same */
+  doing->all = all;
+  doing->who = who;
+  doing->thread = thread;
+  doing->tid = (int)syscall(SYS_gettid);
+  doing->call = &dmi_doing_mine;
+  pthread_mutex_lock(&lock);
+  doing->number = ++all->number;
+  doing->prev = all->last;
+  *(all->last ? &all->last->next : &all->first) = doing;
+  all->last = doing;
+  pthread_mutex_unlock(&lock);
+  mine = doing;
+  pthread_setspecific(key, doing);
+}
+
+uint64_t dmi_doing_number(struct dmi_doings *all) {
+  if (!mine) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
+  return mine ? mine->number : 0;
+}
+
+void dmi_doing_end_all(struct dmi_doings *all) {
+  pthread_mutex_lock(&lock);
+  while (all->first)
+    unlink_record(all->first);
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- Waits ----------------------------------------------------------------------------------- */
+
+static void set(_Atomic uint64_t *field, uint64_t value) {
+  /* Release: after the even number before it. */
+  atomic_store_explicit(field, value, memory_order_release);
+}
+
+bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
+                     uint64_t op) {
+  uint64_t serial;
+  if (!mine) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
+  if (!mine) return false;
+  serial = atomic_load_explicit(&mine->serial, memory_order_relaxed);
+  if (serial % 2) return false;
+  set(&mine->what, what);
+  set(&mine->addr, addr);
+  set(&mine->size, size);
+  set(&mine->op, op);
+  atomic_store_explicit(&mine->since, dmi_clock_ns(), memory_order_release);
+  set(&mine->serial, serial + 1);
+  return true;
+}
+
+void dmi_doing_waited(bool noted) {
+  if (!noted) return;
+  set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+/* False: it went on meanwhile. */
+static bool read_wait(const struct dmi_doing *doing, struct dmi_doing_state *state) {
+  uint64_t serial = atomic_load_explicit(&doing->serial, memory_order_acquire);
+  state->what = DMI_DOING_NOTHING;
+  state->addr = state->size = state->op = 0;
+  state->since = 0;
+  if (serial % 2 == 0) return true;
+  state->what = (enum dmi_doing_what)atomic_load_explicit(&doing->what, memory_order_acquire);
+  state->addr = atomic_load_explicit(&doing->addr, memory_order_acquire);
+  state->size = atomic_load_explicit(&doing->size, memory_order_acquire);
+  state->op = atomic_load_explicit(&doing->op, memory_order_acquire);
+  state->since = atomic_load_explicit(&doing->since, memory_order_acquire);
+  return atomic_load_explicit(&doing->serial, memory_order_relaxed) == serial;
+}
+
+uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t above, struct dmi_doing_state *state,
+                        uint32_t most) {
+  uint32_t num = 0;
+  pthread_mutex_lock(&lock);
+  for (const struct dmi_doing *at = all->first; at && num < most; at = at->next) {
+    struct dmi_doing_state *to = &state[num];
+    if (at->number <= above) continue;
+    to->number = at->number;
+    to->who = at->who;
+    to->thread = at->thread;
+    to->tid = at->tid;
+    while (!read_wait(at, to)) {
+    }
+    to->name = atomic_load_explicit(&at->call->name, memory_order_relaxed);
+    to->caller = atomic_load_explicit(&at->call->caller, memory_order_relaxed);
+    num++;
+  }
+  pthread_mutex_unlock(&lock);
+  return num;
+}

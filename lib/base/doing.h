@@ -1,0 +1,96 @@
+/*
+ * doing.h - what the threads of a process are doing, for those who look at a running program
+ * (docs/seeing.md): the call of the API in which a thread is, and for what it waits there.
+ *
+ * A call that does not wait pays two stores to variables of its thread.  A wait is noted in the
+ * record of its thread, without a lock; who looks reads it while the thread goes on.
+ */
+#ifndef DMI_BASE_DOING_H
+#define DMI_BASE_DOING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- Calls ---- */
+
+/* The call of the API that a thread made last. */
+struct dmi_doing_call {
+  const char *_Atomic name;   /* static; NULL: none yet */
+  const void *_Atomic caller; /* its return address */
+};
+
+extern __thread struct dmi_doing_call dmi_doing_mine __attribute__((tls_model("initial-exec")));
+
+/* An entry point of the API begins. */
+static inline void dmi_doing_calls(const char *name, const void *caller) {
+  atomic_store_explicit(&dmi_doing_mine.name, name, memory_order_relaxed);
+  atomic_store_explicit(&dmi_doing_mine.caller, caller, memory_order_relaxed);
+}
+
+/* ---- Waits ---- */
+
+/* What a thread waits for, and what `addr`, `size` and `op` of its wait are then. */
+enum dmi_doing_what {
+  DMI_DOING_NOTHING,
+  DMI_DOING_PAGE,    /* for a page's owner: the range; 0: of several pages */
+  DMI_DOING_LOCK,    /* for a mutex or spin lock at addr; the operation */
+  DMI_DOING_COND,    /* for a signal of the condition at addr; the operation */
+  DMI_DOING_BARRIER, /* for others at the barrier at addr; size: threads of a round */
+  DMI_DOING_WATCH,   /* until the bytes of the range differ; the operation */
+  DMI_DOING_STATUS,  /* for a call that was begun with a status */
+  DMI_DOING_COORD,   /* for an answer of the coordinator */
+  DMI_DOING_POLL,    /* for a notice */
+  DMI_DOING_THREAD,  /* for a thread: addr: uid of its process, size: its number there */
+  DMI_DOING_SUSPEND, /* until another thread wakes it */
+  DMI_DOING_KINDS
+};
+
+/* The threads of one process.  All zero: there are none yet. */
+struct dmi_doings {
+  struct dmi_doing *first, *last; /* in the order of their numbers */
+  uint64_t number;                /* the last one given out */
+};
+
+/* Who a thread is. */
+enum dmi_doing_who {
+  DMI_DOING_OTHER, /* made by the program itself, or by the library */
+  DMI_DOING_MAIN,  /* runs DMI_main or DMI_recover */
+  DMI_DOING_DMI    /* made by DMI_create */
+};
+
+/* The calling thread belongs to this process from now on; `thread`: number of a DMI thread, else 0.
+ * Other threads come in by their first wait. */
+void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t thread);
+/* It does not any more; it happens by itself at the end of a thread. */
+void dmi_doing_leave(void);
+/* The number of the calling thread among those of the process, from 1; never used again. */
+uint64_t dmi_doing_number(struct dmi_doings *all);
+/* At the end of a process: threads that the program made may still live. */
+void dmi_doing_end_all(struct dmi_doings *all);
+
+/* The calling thread waits from here to dmi_doing_waited, which gets the result.  Within another
+ * wait nothing changes. */
+bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
+                     uint64_t op);
+void dmi_doing_waited(bool noted);
+
+/* ---- Looking: any thread ---- */
+
+struct dmi_doing_state {
+  uint64_t number;
+  enum dmi_doing_who who;
+  uint64_t thread;          /* number of the DMI thread, or 0 */
+  int tid;                  /* of the system */
+  const char *name;         /* the call in which it is, or that it made last; NULL: none */
+  const void *caller;       /* return address of that call */
+  enum dmi_doing_what what; /* NOTHING: it does not wait; the next ones are 0 */
+  uint64_t addr, size, op;
+  int64_t since; /* ns, of dmi_clock_ns */
+};
+
+/* The first threads with numbers above this one, at most `most`.  Returns how many. */
+uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t above, struct dmi_doing_state *state,
+                        uint32_t most);
+
+#endif
