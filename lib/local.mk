@@ -300,6 +300,12 @@ node_sources = \
 	lib/node/report.h \
 	lib/node/runtime.c \
 	lib/node/runtime.h \
+	lib/node/see.c \
+	lib/node/see.h \
+	lib/node/see_int.h \
+	lib/node/see_look.c \
+	lib/node/see_page.c \
+	lib/node/see_thread.c \
 	lib/node/self.c \
 	lib/node/self.h \
 	lib/node/stall.c \

@@ -377,6 +377,45 @@ struct dmi_msg_team {
                       error (DMI_E*) of the receive */
 };
 
+/* What SEE asks for. */
+enum dmi_see_what {
+  DMI_SEE_MEMBERS = 1, /* the members, as the process knows them */
+  DMI_SEE_PROCESS,     /* itself: state, memory, traffic */
+  DMI_SEE_MAPPINGS,    /* its pages of each mapping */
+  DMI_SEE_THREADS,     /* what its threads are doing */
+  DMI_SEE_LOCKS,       /* the locks that they hold */
+  DMI_SEE_BARRIERS,    /* the barriers that they use */
+  DMI_SEE_PAGE,        /* the page of an address, and what waits there */
+  DMI_SEE_MUTEX,       /* the same, and the lock, */
+  DMI_SEE_BARRIER,     /* the barrier */
+  DMI_SEE_COND,        /* or the condition there */
+  DMI_SEE_KINDS
+};
+
+/* SEE (docs/seeing.md) */
+struct dmi_msg_see {
+  uint32_t number; /* the asker's number of the question */
+  uint32_t heard;  /* from one that looks: how many answers it has got */
+  uint32_t what;   /* enum dmi_see_what */
+  uint32_t of;     /* uid of the process that it asks about; 0: the receiver */
+  uint64_t at;     /* 0: from the start; else dmi_msg_seen.next of the piece before */
+  uint64_t addr;   /* PAGE and those after it: global address */
+};
+
+/* How an answer is. */
+enum dmi_seen_how {
+  DMI_SEEN_GOOD,
+  DMI_SEEN_SILENT, /* the process gives no answer */
+  DMI_SEEN_NOBODY  /* there is no such member */
+};
+
+/* SEEN; body: lines of JSON */
+struct dmi_msg_seen {
+  uint32_t number; /* of the SEE */
+  uint32_t how;    /* enum dmi_seen_how */
+  uint64_t next;   /* where the next piece begins; 0: that was all */
+};
+
 struct dmi_msg {
   uint8_t type;      /* enum dmi_msg_type */
   uint8_t zero;      /* not used */
@@ -422,6 +461,8 @@ struct dmi_msg {
     struct dmi_msg_capacity_return capacity_return;
     struct dmi_msg_remote remote;
     struct dmi_msg_team team;
+    struct dmi_msg_see see;
+    struct dmi_msg_seen seen;
   };
   struct dmi_slice list; /* GRANT: dmi_holder[]; TAKE, REFUSE_PAGE, HOME_TAILS: dmi_tail[]; ATOMIC:
                             dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:

@@ -10,7 +10,7 @@
  * The rows of one set have handlers of one type, which these headers declare:
  *   PAGE core/page_int.h, HANDOVER core/handover_int.h, COORD and MEMBER core/member_int.h,
  *   PULSE core/pulse_int.h, THREAD node/thread_int.h, CAPACITY core/node_int.h, NET net/net_int.h,
- *   REMOTE remote/remote_int.h, TEAM team/team_int.h
+ *   REMOTE remote/remote_int.h, TEAM team/team_int.h, SEE node/see_int.h
  */
 #ifndef DMI_MSG_TABLE_H
 #define DMI_MSG_TABLE_H
@@ -33,6 +33,7 @@ enum dmi_msg_class {
   DMI_CLASS_CAPACITY, /* free memory of members: core/capacity.h, docs/replacement.md */
   DMI_CLASS_REMOTE,   /* calls of remote functions: lib/remote, docs/remote.md */
   DMI_CLASS_TEAM,     /* messages between ranks of a team: lib/team, docs/teams.md */
+  DMI_CLASS_SEE,      /* what a running process is doing: node/see.h, docs/seeing.md */
   DMI_CLASS_PULSE /* who is alive, and who goes on after a loss: core/pulse.h, docs/crashes.md */
 };
 
@@ -66,6 +67,7 @@ enum dmi_wire_from {
 #define DMI_WIRE_CONTROL ((uint64_t)1 << 20)
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* bodies that grow with members or mappings */
 #define DMI_WIRE_EAGER ((uint64_t)64 << 10)    /* EAGER: longer messages are pulled */
+#define DMI_WIRE_SEEN ((uint64_t)16 << 10)     /* SEEN: one piece of an answer */
 #define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* from a process that is not a member yet */
 
 /* Properties of a message for its receiver. */
@@ -386,6 +388,13 @@ enum dmi_wire_from {
   X(DMI_TEAM_LEAVE,   138, "LEAVE",    dmi_team_port_on_leave,    DMI_CLASS_TEAM, \
     DMI_ANYONE, DMI_ANYONE, SAYS(team), 0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0)
 
+/* For those who look at a running program. */
+#define DMI_MSGS_SEE(X) \
+  X(DMI_SEE_ASK,      150, "SEE",      dmi_see_on_ask,    DMI_CLASS_SEE, \
+    DMI_ANYONE, DMI_ANYONE, SAYS(see),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_ANYBODY, 0) \
+  X(DMI_SEE_ANSWER,   151, "SEEN",     dmi_see_on_answer, DMI_CLASS_SEE, \
+    DMI_ANYONE, DMI_ANYONE, SAYS(seen), 0, 0, 0, DMI_WIRE_SEEN, DMI_WIRE_MEMBER, 0)
+
 /* clang-format on */
 
 #define DMI_MSG_TABLE(X) \
@@ -399,7 +408,8 @@ enum dmi_wire_from {
   DMI_MSGS_THREAD(X)     \
   DMI_MSGS_CAPACITY(X)   \
   DMI_MSGS_REMOTE(X)     \
-  DMI_MSGS_TEAM(X)
+  DMI_MSGS_TEAM(X)       \
+  DMI_MSGS_SEE(X)
 
 #define DMI_MSG_TABLE_ENUM(symbol, number, ...) symbol = number,
 enum dmi_msg_type { DMI_MSG_TABLE(DMI_MSG_TABLE_ENUM) };

@@ -35,7 +35,7 @@ _Static_assert(DMI_WIRE_HEADER % 16 == 0, "bodies lie as their copies in the ker
 /* The same for the header: the class decides whether origin, map and page are used. */
 #define HAS_ORIGIN(class)                                                                    \
   ((class) != DMI_CLASS_NET && (class) != DMI_CLASS_THREAD && (class) != DMI_CLASS_REMOTE && \
-   (class) != DMI_CLASS_TEAM)
+   (class) != DMI_CLASS_TEAM && (class) != DMI_CLASS_SEE)
 #define HAS_MAP(class)                                                                           \
   ((class) == DMI_CLASS_PAGE || (class) == DMI_CLASS_HANDOVER || (class) == DMI_CLASS_RECOVER || \
    (class) == DMI_CLASS_TEAM)

@@ -189,7 +189,7 @@ bool dmi_conn_eof(struct dmi_conn *conn) {
   conn->got_eof = true;
   if (!conn->got_end) {
     dmi_conn_lose(conn, "it closed the connection unexpectedly");
-  } else if (conn->sent_end || conn->peer->conn != conn) {
+  } else if (conn->sent_end || conn->stranger || conn->peer->conn != conn) {
     finish(conn);
   } else {
     dmi_lend_eof(conn);

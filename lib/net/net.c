@@ -338,6 +338,11 @@ void dmi_net_run(struct dmi_net *net) {
   daemon_of = NULL;
 }
 
+struct dmi_net_traffic dmi_net_traffic(const struct dmi_net *net) {
+  return (struct dmi_net_traffic){atomic_load_explicit(&net->received, memory_order_relaxed),
+                                  atomic_load_explicit(&net->sent, memory_order_relaxed)};
+}
+
 void dmi_net_free(struct dmi_net *net) {
   if (net == NULL) return;
   struct dmi_transport *transport = net->first == NULL ? net->transport : NULL;

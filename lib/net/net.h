@@ -156,6 +156,16 @@ bool dmi_net_ping(struct dmi_net *net, dmi_uid_t uid, struct dmi_net_signs *sign
  * here or there. The other process may send until it calls dmi_net_close as well. */
 void dmi_net_close(struct dmi_net *net, uint32_t id);
 
+/* Ends this temporary connection at once, in whatever state it is.  Not from its own callback;
+ * `lost` is called. */
+void dmi_net_drop(struct dmi_net *net, uint32_t temp);
+
+/* Bytes that were received and sent since the start, of all connections.  Any thread. */
+struct dmi_net_traffic {
+  uint64_t received, sent;
+};
+struct dmi_net_traffic dmi_net_traffic(const struct dmi_net *net);
+
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);
 

@@ -159,6 +159,12 @@ void dmi_net_fence(struct dmi_net *net, dmi_uid_t uid) {
   if (wake) dmi_net_wake(net);
 }
 
+void dmi_net_drop(struct dmi_net *net, uint32_t temp) {
+  struct dmi_net_peer *peer = temp >= DMI_NET_TEMP ? dmi_peer_find(net, temp) : NULL;
+  if (peer != NULL && peer->conn != NULL && peer->conn->turn != DMI_TURN_DAEMON)
+    dmi_conn_lose(peer->conn, "others ask in its place");
+}
+
 void dmi_net_addrs(struct dmi_net *net, uint32_t id, struct dmi_addr *ours,
                    struct dmi_addr *theirs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, id);

@@ -132,6 +132,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) start += (size_t)sent;
   }
   int error = sent < 0 ? (int)-sent : 0;
+  if (sent > 0) atomic_fetch_add_explicit(&peer->net->sent, (uint64_t)sent, memory_order_relaxed);
   dmi_mutex_lock(&peer->lock);
   if (out != NULL) {
     out->start = start;

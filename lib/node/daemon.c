@@ -20,6 +20,7 @@
 #include "node/parent.h"
 #include "node/pulser.h"
 #include "node/runtime.h"
+#include "node/see.h"
 #include "node/stall.h"
 
 static void drop(struct dmi_post *post) {
@@ -107,6 +108,11 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
     dmi_slice_drop(&msg->body);
     return good;
   }
+  if (class == DMI_CLASS_SEE) {
+    good = dmi_see_message(process, from, msg);
+    dmi_slice_drop(&msg->body);
+    return good;
+  }
   if (class != DMI_CLASS_THREAD) {
     bool last = msg->type == DMI_CTL_LAST_MESSAGE;
     good = dmi_actions_input(
@@ -132,7 +138,11 @@ static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, u
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
   struct dmi_process *process = arg;
-  if (id < DMI_NET_TEMP) dmi_pulser_broken(process, id);
+  if (id < DMI_NET_TEMP) {
+    dmi_pulser_broken(process, id);
+  } else {
+    dmi_see_lost(process, id);
+  }
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
 }
 

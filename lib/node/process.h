@@ -25,6 +25,7 @@ struct dmi_pager;
 struct dmi_parent;
 struct dmi_pulser;
 struct dmi_remote;
+struct dmi_see;
 struct dmi_stall;
 struct dmi_sync;
 struct dmi_teams;
@@ -92,6 +93,7 @@ struct dmi_process {
   struct dmi_node *node;       /* the protocol of this process; NULL until process_open */
   struct dmi_member *member;   /* part of `node`; read only */
   struct dmi_threads *threads; /* own lock */
+  struct dmi_see *see;         /* those who look, and their questions */
   struct dmi_stall *stall;     /* NULL until something is in flight */
   struct dmi_pulser *pulser;   /* NULL: this process is no member yet */
   struct dmi_actions *events;

@@ -44,6 +44,7 @@
 #include "node/parent.h"
 #include "node/pulser.h"
 #include "node/records.h"
+#include "node/see.h"
 #include "node/self.h"
 #include "node/stall.h"
 #include "sync/alloc.h"
@@ -96,6 +97,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   process->alloc = dmi_alloc_new(&process->access);
   process->sync = dmi_sync_new(&process->access);
   process->barriers = dmi_barriers_new(&process->access);
+  process->see = dmi_see_new(process);
   if (program->remote) process->remote = program->remote->make(process);
   if (program->team) process->teams = program->team->make(process);
   if (!process->threads || !process->alloc || !process->sync || !process->barriers || !process->see)
@@ -123,6 +125,7 @@ static void contact_end(struct dmi_process *process) {
 static void process_end(struct dmi_process *process) {
   dmi_posts_end(process);
   dmi_openxm_end(process); /* its functions get no answer from the daemon any more */
+  dmi_see_end(process);
   dmi_pulser_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
   /* Ends its threads, which may have waited for such a call. */

@@ -1,0 +1,317 @@
+/*
+ * see.c - see see.h.  Who looks (a viewer), and questions that are passed on to other members.
+ *
+ * A viewer is a process that has proved the key and is no member.  It asks one member about itself
+ * or about any other; that one passes the question on, and the answer back.  Members do not pass on
+ * what members ask.  Nothing is gathered here: each answer has at most DMI_WIRE_SEEN bytes, and a
+ * viewer gets so many as it has room for (WINDOW without a word that they have come).  So a viewer
+ * that reads slowly or never costs WINDOW answers, and of such viewers there are VIEWERS.
+ *
+ * What only the daemon may read is written here; the rest by a thread of its own, as finding lines
+ * of the program takes long.
+ *
+ * Failure modes: a member that gives no answer for PATIENCE is told as silent; its answer is
+ * dropped if it comes later.
+ */
+#include "node/see_int.h"
+
+#include <ev.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/member.h"
+#include "node/pager.h"
+#include "node/runtime.h"
+#include "node/thread.h"
+
+#define VIEWERS 16   /* most at a time; when one more comes, who has asked last longest ago goes */
+#define WINDOW 8     /* answers that a viewer has not told to have got */
+#define PATIENCE 2.0 /* seconds */
+
+struct viewer {
+  struct viewer *next;
+  uint32_t temp;
+  uint32_t asked; /* questions so far */
+};
+
+/* A question that was passed on. */
+struct relay {
+  struct relay *next;
+  struct dmi_see *see;
+  struct ev_timer timer;
+  uint32_t number; /* ours */
+  dmi_uid_t to;
+  uint32_t temp, theirs; /* the viewer, and its number */
+};
+
+struct dmi_see {
+  struct dmi_process *process;
+  struct viewer *viewers; /* who has asked last is the first */
+  struct relay *relays;
+  uint32_t number; /* of the last relay */
+  time_t began;
+  struct dmi_see_thread *thread;
+};
+
+struct dmi_see *dmi_see_new(struct dmi_process *process) {
+  struct dmi_see *see = calloc(1, sizeof(*see));
+  if (!see) return NULL;
+  see->process = process;
+  see->began = time(NULL);
+  see->thread = dmi_see_thread_new(process);
+  if (see->thread) return see;
+  free(see);
+  return NULL;
+}
+
+static void relay_free(struct relay **at) {
+  struct relay *relay = *at;
+  ev_timer_stop(dmi_net_loop(relay->see->process->access.net), &relay->timer);
+  *at = relay->next;
+  free(relay);
+}
+
+void dmi_see_end(struct dmi_process *process) {
+  struct dmi_see *see = process->see;
+  if (!see) return;
+  dmi_see_thread_end(see->thread);
+  while (see->relays)
+    relay_free(&see->relays);
+  while (see->viewers) {
+    struct viewer *viewer = see->viewers;
+    see->viewers = viewer->next;
+    free(viewer);
+  }
+  free(see);
+  process->see = NULL;
+}
+
+void dmi_see_send(struct dmi_process *process, uint32_t to, uint32_t number, enum dmi_seen_how how,
+                  uint64_t next, struct dmi_slice body) {
+  struct dmi_msg msg = {.type = DMI_SEE_ANSWER, .body = body};
+  msg.seen = (struct dmi_msg_seen){.number = number, .how = (uint32_t)how, .next = next};
+  if (!dmi_net_send(process->access.net, to, &msg)) dmi_slice_drop(&msg.body);
+}
+
+/* ---- Viewers --------------------------------------------------------------------------------- */
+
+/* Takes it out of the list; NULL: it has not asked before. */
+static struct viewer *take_out(struct dmi_see *see, uint32_t temp) {
+  struct viewer **at = &see->viewers, *viewer;
+  while (*at && (*at)->temp != temp)
+    at = &(*at)->next;
+  viewer = *at;
+  if (viewer) *at = viewer->next;
+  return viewer;
+}
+
+static uint32_t count(const struct dmi_see *see) {
+  uint32_t num = 0;
+  for (const struct viewer *at = see->viewers; at; at = at->next)
+    num++;
+  return num;
+}
+
+static uint32_t last_of(const struct dmi_see *see) {
+  const struct viewer *at = see->viewers;
+  while (at->next)
+    at = at->next;
+  return at->temp;
+}
+
+void dmi_see_lost(struct dmi_process *process, uint32_t temp) {
+  struct dmi_see *see = process->see;
+  struct relay **at = &see->relays;
+  free(take_out(see, temp));
+  while (*at) {
+    if ((*at)->temp == temp) {
+      relay_free(at);
+    } else {
+      at = &(*at)->next;
+    }
+  }
+}
+
+/* A question of it has come.  False: it asks more than it may. */
+static bool may_ask(struct dmi_see *see, uint32_t temp, uint32_t heard) {
+  struct viewer *viewer = take_out(see, temp);
+  if (!viewer) {
+    if (count(see) == VIEWERS) {
+      uint32_t idle = last_of(see);
+      dmi_see_lost(see->process, idle);
+      dmi_net_drop(see->process->access.net, idle);
+    }
+    viewer = calloc(1, sizeof(*viewer));
+    if (!viewer) return false;
+    viewer->temp = temp;
+  }
+  viewer->next = see->viewers;
+  see->viewers = viewer;
+  return viewer->asked++ - heard < WINDOW; /* more heard than asked is a large number */
+}
+
+/* ---- Passing on ------------------------------------------------------------------------------ */
+
+static void on_silent(struct ev_loop *loop, struct ev_timer *timer, int events) {
+  struct relay *relay = timer->data, **at = &relay->see->relays;
+  (void)loop;
+  (void)events;
+  while (*at != relay)
+    at = &(*at)->next;
+  dmi_see_send(relay->see->process, relay->temp, relay->theirs, DMI_SEEN_SILENT, 0,
+               (struct dmi_slice){0});
+  relay_free(at);
+}
+
+/* False: there is no such member, or no memory. */
+static bool pass_on(struct dmi_see *see, uint32_t temp, const struct dmi_msg_see *ask) {
+  struct dmi_process *process = see->process;
+  struct dmi_msg msg = {.type = DMI_SEE_ASK, .see = *ask};
+  struct relay *relay;
+  if (!dmi_member_peer(process->member, ask->of)) return false;
+  relay = calloc(1, sizeof(*relay));
+  if (!relay) return false;
+  relay->see = see;
+  relay->number = ++see->number;
+  relay->to = ask->of;
+  relay->temp = temp;
+  relay->theirs = ask->number;
+  msg.see.number = relay->number;
+  msg.see.heard = 0;
+  if (!dmi_net_send(process->access.net, relay->to, &msg)) {
+    free(relay);
+    return false;
+  }
+  relay->next = see->relays;
+  see->relays = relay;
+  ev_timer_init(&relay->timer, on_silent, PATIENCE, 0.);
+  relay->timer.data = relay;
+  ev_timer_start(dmi_net_loop(process->access.net), &relay->timer);
+  return true;
+}
+
+bool dmi_see_on_answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct relay **at = &process->see->relays;
+  struct dmi_slice body = {0};
+  if (from >= DMI_NET_TEMP || msg->seen.how > DMI_SEEN_NOBODY) return false;
+  while (*at && ((*at)->number != msg->seen.number || (*at)->to != from))
+    at = &(*at)->next;
+  if (!*at) return true; /* it comes too late */
+  if (msg->body.ptr && msg->body.len) body = dmi_slice_of(msg->body.frame, 0, msg->body.len);
+  dmi_see_send(process, (*at)->temp, (*at)->theirs, (enum dmi_seen_how)msg->seen.how,
+               msg->seen.next, body);
+  relay_free(at);
+  return true;
+}
+
+/* ---- What only the daemon may read ------------------------------------------------------------
+ */
+
+static const char *state_of(const struct dmi_process *process, const struct dmi_peer *peer) {
+  if (peer->witness) return "witness";
+  if (peer->left) return "left";
+  return peer->uid == process->access.core.self && process->signals > 0 ? "leaving" : "member";
+}
+
+uint64_t dmi_see_members(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  dmi_uid_t coordinator = dmi_member_coordinator(process->member);
+  for (uint32_t i = (uint32_t)at; i < num; i++) {
+    const struct dmi_peer *peer = &peers[i];
+    size_t before = to->at;
+    dmi_json_put(to, "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"state\":\"%s\",\"host\":",
+                 peer->uid, (int32_t)peer->dmi_id.n, state_of(process, peer));
+    dmi_json_text(to, peer->info.host);
+    dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
+                 peer->info.memory);
+    if (peer->uid == coordinator) dmi_json_put(to, ",\"coordinator\":true");
+    if (peer->uid == process->access.core.self) dmi_json_put(to, ",\"asked\":true");
+    dmi_json_put(to, "}");
+    if (!dmi_see_line(to, before)) return i;
+  }
+  return 0;
+}
+
+/* How often threads here had to ask other processes for a page, or for something done at one. */
+static uint64_t faults(const struct dmi_access *access) {
+  static const enum dmi_msg_type types[] = {DMI_MSG_GET, DMI_MSG_READ, DMI_MSG_PUT, DMI_MSG_ATOMIC,
+                                            DMI_MSG_OWN};
+  uint64_t sum = 0;
+  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+    sum += dmi_access_sent(access, types[i]);
+  return sum;
+}
+
+static void write_process(struct dmi_see *see, struct dmi_json *to) {
+  struct dmi_process *process = see->process;
+  const struct dmi_access *access = &process->access;
+  const struct dmi_peer *own = dmi_member_peer(process->member, access->core.self);
+  struct dmi_net_traffic traffic = dmi_net_traffic(access->net);
+  struct dmi_pager_counts pool;
+  time_t now = time(NULL);
+  dmi_pager_counts(process->pager, &pool);
+  dmi_json_put(to,
+               "{\"member\":%" PRIu32 ",\"process\":%" PRId32
+               ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
+               access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
+               own ? state_of(process, own) : "joining", (long long)now, (long long)see->began);
+  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"threads\":%" PRIu32, process->machine.cores,
+               dmi_threads_running(process->threads) + dmi_threads_main_runs(process->threads));
+  dmi_json_put(to,
+               ",\"pool\":{\"limit\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64
+               ",\"copies\":%" PRIu64 ",\"spilled\":%" PRIu64 ",\"tables\":%" PRIu64 "}",
+               pool.limit, pool.used, pool.peak, pool.copies, pool.spilled,
+               dmi_access_tables(access));
+  dmi_json_put(to, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"faults\":%" PRIu64 "}\n",
+               traffic.received, traffic.sent, faults(access));
+}
+
+/* ---- Questions --------------------------------------------------------------------------------
+ */
+
+/* Answers a question about this process. */
+static void answer(struct dmi_see *see, uint32_t to, const struct dmi_msg_see *ask) {
+  char text[DMI_WIRE_SEEN];
+  struct dmi_json json = {text, 0, sizeof(text)};
+  uint64_t next = 0;
+  if (ask->what != DMI_SEE_MEMBERS && ask->what != DMI_SEE_PROCESS) {
+    dmi_see_thread_ask(see->thread, to, ask);
+    return;
+  }
+  if (ask->what == DMI_SEE_PROCESS) {
+    write_process(see, &json);
+  } else {
+    next = dmi_see_members(see->process, ask->at, &json);
+  }
+  dmi_see_send(see->process, to, ask->number, DMI_SEEN_GOOD, next, dmi_slice_copy(text, json.at));
+}
+
+bool dmi_see_on_ask(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_see *see = process->see;
+  const struct dmi_msg_see *ask = &msg->see;
+  bool viewer = from >= DMI_NET_TEMP;
+  if (!ask->what || ask->what >= DMI_SEE_KINDS) return false;
+  if (viewer && !may_ask(see, from, ask->heard)) return false;
+  if (!ask->of || ask->of == process->access.core.self) {
+    answer(see, from, ask);
+  } else if (!viewer || !pass_on(see, from, ask)) {
+    dmi_see_send(process, from, ask->number, DMI_SEEN_NOBODY, 0, (struct dmi_slice){0});
+  }
+  return true;
+}
+
+bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  switch (msg->type) {
+#define HANDLE(symbol, number, name, handler, ...) \
+  case symbol:                                     \
+    return handler(process, from, msg);
+    DMI_MSGS_SEE(HANDLE)
+#undef HANDLE
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,21 @@
+/*
+ * see.h - answers those who look at the running program (docs/seeing.md): dmirun --status and the
+ * like.  They have proved that they know the key, and can change nothing.
+ */
+#ifndef DMI_NODE_SEE_H
+#define DMI_NODE_SEE_H
+
+#include "node/process.h"
+
+struct dmi_see *dmi_see_new(struct dmi_process *process); /* NULL: no memory */
+/* When the daemon has ended, and before anything that can be seen is freed. */
+void dmi_see_end(struct dmi_process *process);
+
+/* ---- For the daemon ---- */
+
+/* Handles a message of class SEE.  False: a correct peer does not send it. */
+bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+/* This temporary connection was lost. */
+void dmi_see_lost(struct dmi_process *process, uint32_t temp);
+
+#endif

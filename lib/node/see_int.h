@@ -1,0 +1,48 @@
+/*
+ * see_int.h - private to the files of see.
+ */
+#ifndef DMI_NODE_SEE_INT_H
+#define DMI_NODE_SEE_INT_H
+
+#include "base/json.h"
+#include "node/see.h"
+
+/* The handlers of class SEE.  False: not from a correct peer. */
+#define DMI_SEE_HANDLER(symbol, number, name, handler, ...) \
+  bool handler(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+DMI_MSGS_SEE(DMI_SEE_HANDLER)
+
+/* A line of JSON that was written from `before` on.  False: it did not fit, and is taken back. */
+static inline bool dmi_see_line(struct dmi_json *to, size_t before) {
+  dmi_json_put(to, "\n");
+  if (to->at < to->most) return true;
+  to->at = before;
+  return false;
+}
+
+/* Each writes one piece of an answer, from `at` on, and returns where the next one begins; 0: that
+ * was all. */
+/* ---- see.c: the daemon ---- */
+uint64_t dmi_see_members(struct dmi_process *process, uint64_t at, struct dmi_json *to);
+/* ---- see_look.c: any thread ---- */
+uint64_t dmi_see_look(struct dmi_process *process, const struct dmi_msg_see *ask,
+                      struct dmi_json *to);
+/* ---- see_page.c: any thread ---- */
+uint64_t dmi_see_mappings(struct dmi_process *process, uint64_t at, struct dmi_json *to);
+uint64_t dmi_see_page(struct dmi_process *process, const struct dmi_msg_see *ask,
+                      struct dmi_json *to);
+/* Adds which page has this address, and whom this process asks for it. */
+void dmi_see_place(struct dmi_process *process, uint64_t addr, struct dmi_json *to);
+
+/* ---- see_thread.c: the thread that looks ---- */
+struct dmi_see_thread;
+struct dmi_see_thread *dmi_see_thread_new(struct dmi_process *process);
+/* Has this question answered to that process.  The daemon. */
+void dmi_see_thread_ask(struct dmi_see_thread *thread, uint32_t to, const struct dmi_msg_see *ask);
+void dmi_see_thread_end(struct dmi_see_thread *thread);
+
+/* Sends an answer; takes over the body's reference.  Any thread, which then flushes. */
+void dmi_see_send(struct dmi_process *process, uint32_t to, uint32_t number, enum dmi_seen_how how,
+                  uint64_t next, struct dmi_slice body);
+
+#endif
