@@ -312,7 +312,9 @@ node_sources = \
 	lib/node/stall.h \
 	lib/node/thread.c lib/node/thread_int.h lib/node/thread_start.c \
 	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
-	lib/node/thread.h
+	lib/node/thread.h \
+	lib/node/view.c \
+	lib/node/view.h
 
 # 8 elastic: programs that use the processes that there are: farms of tasks, teams
 elastic_sources = \

@@ -64,6 +64,14 @@
     "to be given to the first process") \
   OPTION(witness, DMI_WITNESS, YES, 0, 0, "--witness", "", CLEARED, \
     "instead of a program: a process that only votes on who goes on after a loss (with -i)") \
+  OPTION(see, DMI_SEE, YES, 0, 0, "--status", "", CLEARED, \
+    "show who takes part in a running program, and its memory: dmirun --status [HOST[:PORT]]") \
+  OPTION(see, DMI_SEE, YES, 0, 0, "--threads", "", CLEARED, \
+    "show what each of its threads is doing, and for whom it waits; name deadlocks") \
+  OPTION(see, DMI_SEE, YES, 0, 0, "--dump", "FILE", CLEARED, \
+    "write both to a file") \
+  OPTION(see, DMI_SEE, YES, 0, 0, "--json", "", CLEARED, \
+    "as JSON, for programs; alone: all that can be seen") \
   OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
     "with --survive: a process that is silent counts as dead when its port refuses\n" \
     "connections; to be given to the first process") \

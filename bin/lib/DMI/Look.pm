@@ -1,0 +1,188 @@
+# Look.pm - asks the processes of a running program what they are doing (docs/seeing.md).  One process
+# of the program is asked, by a program of DMI's own that knows how (lib/node/view.c); it passes
+# questions on to the others.
+package DMI::Look;
+
+use strict;
+use warnings;
+use JSON::PP ();
+use POSIX ();
+
+# enum dmi_see_what of lib/msg/msg.h
+my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5, barriers => 6,
+  page => 7, lock => 8, barrier => 9, cond => 10);
+my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
+my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
+my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
+
+# DMI::Look->new(command => [...]): what to start.
+sub new {
+  my ($class, %opt) = @_;
+  pipe my $in, my $questions or die "no pipe: $!\n";
+  pipe my $answers, my $out or die "no pipe: $!\n";
+  my $pid = fork // die "no process: $!\n";
+  if ($pid == 0) {
+    open STDIN, '<&', $in or POSIX::_exit(126);
+    open STDOUT, '>&', $out or POSIX::_exit(126);
+    close $_ for $questions, $answers, $in, $out;
+    no warnings 'exec';
+    exec { $opt{command}[0] } @{ $opt{command} };
+    print STDERR "dmirun: cannot run $opt{command}[0]: $!\n";
+    POSIX::_exit(127);
+  }
+  close $_ for $in, $out;
+  return bless { pid => $pid, questions => $questions, answers => $answers, buffer => '', number => 0,
+    waiting => {}, later => [], silent => {} }, $class;
+}
+
+# Asks a member (0: the one that we are connected with); `then` gets its lines, as hashes, or undef if
+# it gives no answer.
+sub ask {
+  my ($self, $what, $of, $addr, $then) = @_;
+  $self->_piece({ what => $what, of => $of, addr => $addr, at => 0, then => $then, lines => [] });
+}
+
+sub _piece {
+  my ($self, $question) = @_;
+  push @{ $self->{later} }, $question;
+  $self->_send;
+}
+
+sub _send {
+  my ($self) = @_;
+  while (@{ $self->{later} } && keys %{ $self->{waiting} } < $AT_ONCE) {
+    my $question = shift @{ $self->{later} };
+    if ($self->{silent}{ $question->{of} }) {
+      $question->{then}->(undef);
+      next;
+    }
+    $self->{waiting}{ ++$self->{number} } = $question;
+    my $line = join(' ', $what{ $question->{what} }, $question->{of}, $question->{at},
+      $question->{addr} // 0) . "\n";
+    syswrite $self->{questions}, $line;
+  }
+}
+
+# Until all questions are answered.  Dies if the process that is asked ends, or does not answer.
+sub run {
+  my ($self) = @_;
+  while (keys %{ $self->{waiting} }) {
+    if ($self->{buffer} =~ /\A(\d+) (\d+) (\d+) (\d+)\n/ && length($self->{buffer}) - $+[0] >= $4) {
+      my ($number, $how, $next, $length, $begin) = ($1, $2, $3, $4, $+[0]);
+      my $text = substr $self->{buffer}, $begin, $length;
+      substr $self->{buffer}, 0, $begin + $length, '';
+      $self->_answered(delete $self->{waiting}{$number}, $how, $next, $text);
+      $self->_send;
+      next;
+    }
+    vec(my $bits = '', fileno $self->{answers}, 1) = 1;
+    die "it does not answer (for $PATIENCE s): it may be stopped, or busy\n"
+      if !select $bits, undef, undef, $PATIENCE;
+    my $count = sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
+    $self->_ended if !$count;
+  }
+}
+
+# The other program has said why.
+sub _ended {
+  my ($self) = @_;
+  close $self->{questions};
+  waitpid $self->{pid}, 0;
+  exit 1;
+}
+
+sub _answered {
+  my ($self, $question, $how, $next, $text) = @_;
+  return if !$question;
+  if ($how) {
+    $self->{silent}{ $question->{of} } = 1 if $how == 1;
+    return $question->{then}->(undef);
+  }
+  for my $line (split /\n/, $text) {
+    my $hash = eval { JSON::PP->new->utf8->decode($line) };
+    push @{ $question->{lines} }, $hash if ref $hash eq 'HASH';
+  }
+  return $question->{then}->($question->{lines}) if $next eq '0';
+  $question->{at} = $next;
+  $self->_piece($question);
+}
+
+sub finish {
+  my ($self) = @_;
+  close $self->{questions};
+  waitpid $self->{pid}, 0;
+}
+
+# ---- All of it ---------------------------------------------------------------------------------
+
+# { members => [...], mappings => [...], objects => { "lock 0x..." => ... } }, see docs/seeing.md.
+# `parts`: which lists each member is asked for.
+sub all {
+  my ($self, @parts) = @_;
+  my %all = (members => [], mappings => [], objects => {}, time => time);
+  $self->ask(members => 0, 0, sub { $all{members} = $_[0] // [] });
+  $self->run;
+  for my $member (@{ $all{members} }) {
+    for my $part (@parts) {
+      $self->ask($part => $member->{member}, 0, sub {
+        my ($lines) = @_;
+        return $member->{silent} = JSON::PP::true if !$lines;
+        if ($part eq 'process') { $member->{process_now} = $lines->[0] }
+        else { $member->{$part} = $lines }
+      });
+    }
+  }
+  $self->run;
+  $all{mappings} = _mappings($all{members});
+  $self->_objects(\%all);
+  return \%all;
+}
+
+# The mappings of all, with who has how many pages.  A long one comes in several lines.
+sub _mappings {
+  my ($members) = @_;
+  my %all;
+  for my $member (@$members) {
+    for my $line (@{ $member->{mappings} // [] }) {
+      my $mapping = $all{ $line->{mapping} } //= { map { exists $line->{$_} ? ($_ => $line->{$_}) : () }
+          qw(mapping page_size pages home allocator) };
+      my $has = $mapping->{of}{ $member->{member} } //= { owned => 0, copies => 0 };
+      $has->{$_} += $line->{$_} for qw(owned copies);
+    }
+  }
+  return [map { $all{$_} } sort { length $a <=> length $b || $a cmp $b } keys %all];
+}
+
+# Asks the owners about what threads wait for.  An owner is found by following hints, as requests do.
+sub _objects {
+  my ($self, $all) = @_;
+  for my $member (@{ $all->{members} }) {
+    for my $thread (grep { defined $_->{addr} } @{ $member->{threads} // [] }) {
+      my $kind = $what{ $thread->{waits} } ? $thread->{waits} : 'page';
+      my $object = $all->{objects}{"$kind $thread->{addr}"} //= { kind => $kind, addr => $thread->{addr} };
+      next if $object->{asked}++;
+      my $owner = $thread->{role} eq 'owner' ? $member->{member} : $thread->{hint};
+      $self->_follow($object, $owner || $member->{member}, $HOPS);
+    }
+  }
+  $self->run;
+}
+
+sub _follow {
+  my ($self, $object, $uid, $hops) = @_;
+  $object->{owner} = $uid;
+  no warnings 'portable';    # addresses have 63 bits
+  $self->ask($object->{kind} => $uid, hex $object->{addr}, sub {
+    my ($lines) = @_;
+    return $object->{silent} = JSON::PP::true if !$lines;
+    my ($head, @queue) = @$lines;
+    return delete $object->{owner} if !$head;
+    if ($head->{role} ne 'owner' && $head->{hint} && $head->{hint} != $uid && $hops) {
+      return $self->_follow($object, $head->{hint}, $hops - 1);
+    }
+    $object->{$_} = $head->{$_} for grep { exists $head->{$_} } qw(role holder arrived needed acks);
+    $object->{queue} = \@queue;
+  });
+}
+
+1;

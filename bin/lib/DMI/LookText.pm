@@ -1,0 +1,210 @@
+# LookText.pm - what can be seen of a running program, as text for people.  Pure: DMI::Waits has the
+# meaning, this the words.
+package DMI::LookText;
+
+use strict;
+use warnings;
+use DMI::Waits ();
+
+# Text of other machines, without control characters.
+sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
+
+sub bytes {
+  my ($count) = @_;
+  for my $unit (qw(B KiB MiB GiB TiB)) {
+    return sprintf($unit eq 'B' || $count >= 100 ? '%.0f %s' : '%.1f %s', $count, $unit)
+      if $count < 1024 || $unit eq 'TiB';
+    $count /= 1024;
+  }
+}
+
+sub duration {
+  my ($seconds) = @_;
+  return sprintf '%.1f s', $seconds if $seconds < 100;
+  return sprintf '%d min', $seconds / 60 if $seconds < 6000;
+  return sprintf '%d h', $seconds / 3600;
+}
+
+# Columns, each as wide as it must be.
+sub table {
+  my (@rows) = @_;
+  my @wide;
+  for my $row (@rows) {
+    for my $i (0 .. $#$row) {
+      $wide[$i] = length $row->[$i] if length $row->[$i] > ($wide[$i] // 0);
+    }
+  }
+  return join '', map {
+    my $row = $_;
+    join('  ', map { sprintf '%-*s', $wide[$_], $row->[$_] } 0 .. $#$row) =~ s/ +\z/\n/r =~ s/([^\n])\z/$1\n/r
+  } @rows;
+}
+
+# ---- dmirun --status ---------------------------------------------------------------------------
+
+sub status {
+  my ($all) = @_;
+  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled in out faults), 'a second']);
+  my @silent;
+  for my $member (@{ $all->{members} }) {
+    my $self = $member->{process_now};
+    my $state = $self ? $self->{state} : $member->{silent} ? 'SILENT' : $member->{state};
+    $state .= ', first' if $member->{coordinator} && @{ $all->{members} } > 1;
+    push @silent, $member if $member->{silent};
+    my @row = ($member->{process}, plain($member->{host}), $state);
+    if ($self) {
+      my $life = $self->{now} - $self->{since};
+      my $pool = $self->{pool};
+      push @row, duration($life), @$self{qw(cores threads)}, (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
+        bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults},
+        $life > 0 ? sprintf('%.0f', $self->{faults} / $life) : '-';
+    }
+    else {
+      push @row, '?', $member->{cores}, ('?') x 8;
+    }
+    push @rows, \@row;
+  }
+  return table(@rows) . mappings($all) . silent($all, @silent);
+}
+
+sub mappings {
+  my ($all) = @_;
+  my %name = map { $_->{member} => $_->{process} } @{ $all->{members} };
+  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in']);
+  for my $mapping (@{ $all->{mappings} }) {
+    my @who = sort { $a <=> $b } keys %{ $mapping->{of} };
+    my ($owned, $copies) = map {
+      my $what = $_;
+      join ', ', map { ($name{$_} // '?') . ": $mapping->{of}{$_}{$what}" } grep { $mapping->{of}{$_}{$what} } @who;
+    } qw(owned copies);
+    # The home owns pages that nobody has touched; it has no records of them.
+    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, $owned || '-', $copies || '-']
+      unless $mapping->{allocator} && !$owned && !$copies;
+  }
+  return @rows > 1 ? "\n" . table(@rows) : '';
+}
+
+sub silent {
+  my ($all, @silent) = @_;
+  return join '', map { "\nprocess $_->{process} (" . plain($_->{host}) . ") gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
+}
+
+# ---- dmirun --threads --------------------------------------------------------------------------
+
+# "DMI_read at prog.c:42 (DMI_main)"
+sub call {
+  my ($of) = @_;
+  return defined $of->{call} ? "$of->{call} at " . plain($of->{place}) : 'no call of DMI yet';
+}
+
+sub address {
+  my ($thread) = @_;
+  my $text = plain($thread->{addr});
+  $text .= " (page $thread->{page} of the mapping at " . plain($thread->{mapping}) . ')' if defined $thread->{page};
+  return $text;
+}
+
+# Of which process an answer is waited for, and whether that answers.
+sub owner {
+  my ($waits, $thread) = @_;
+  my $object = $waits->object($thread);
+  my $uid = $object->{owner} // $thread->{hint} or return '';
+  my $text = $waits->process_name($uid);
+  return "$text, which gives no answer" if $object->{silent} || ($waits->{member}{$uid} && $waits->{member}{$uid}{silent});
+  return $text;
+}
+
+sub lock_text {
+  my ($waits, $thread) = @_;
+  my $held = $waits->holder($thread);
+  my $place = $waits->place($thread);
+  my $by = !$held ? 'held by nobody that can be seen; its page is of ' . owner($waits, $thread)
+    : !$held->{key} ? 'held by a thread of ' . $waits->process_name($held->{member})
+    : 'held by ' . ($waits->{thread}{ $held->{key} } ? $waits->thread_name($waits->{thread}{ $held->{key} })
+    : 'a thread that has ended, of ' . $waits->process_name($held->{member})) . ', taken by ' . call($held);
+  return 'for the lock at ' . address($thread) . ", $by" . ($place ? "; $place. in line" : '');
+}
+
+sub barrier_text {
+  my ($waits, $thread) = @_;
+  my $object = $waits->object($thread);
+  my $arrived = defined $object->{arrived} ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
+  my @missing = $waits->missing($thread);
+  my $text = 'at the barrier at ' . address($thread) . ", $arrived";
+  return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
+  return "$text; no thread uses it that has not come" if !@missing;
+  return "$text; not come:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
+}
+
+my %simple = (
+  status => 'for a call that was begun with a status',
+  coordinator => 'for an answer of the process that orders joins and leaves',
+  poll => 'for a notice (a process joins or leaves)',
+  suspend => 'until another thread wakes it',
+);
+
+sub wait_text {
+  my ($waits, $thread) = @_;
+  my $what = $thread->{waits};
+  return lock_text($waits, $thread) if $what eq 'lock';
+  return barrier_text($waits, $thread) if $what eq 'barrier';
+  return 'for a signal of the condition at ' . address($thread) if $what eq 'cond';
+  return 'for other bytes at ' . address($thread) if $what eq 'watch';
+  if ($what eq 'thread') {
+    my $other = $waits->by_number(@{ $thread->{joins} }{qw(member number)});
+    return 'for thread ' . $thread->{joins}{number} . ' of ' . $waits->process_name($thread->{joins}{member})
+      . ($other ? ': ' . doing($other) : '');
+  }
+  return $simple{$what} // 'for something' if $what ne 'page';
+  return 'for pages of several addresses' if !defined $thread->{addr};
+  my $object = $waits->object($thread);
+  my $acks = $object->{acks} ? ", which waits for $object->{acks} processes with a copy" : '';
+  return "for $thread->{size} bytes at " . address($thread) . ', owned by ' . owner($waits, $thread) . $acks;
+}
+
+# In a few words.
+sub doing {
+  my ($thread) = @_;
+  my $where = call($thread);
+  return "in $where, for " . duration($thread->{ns} / 1e9) if $thread->{waits};
+  my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is in no wait of DMI';
+  return "$runs; last call: $where";
+}
+
+sub threads {
+  my ($all) = @_;
+  my $waits = DMI::Waits->new($all);
+  my ($text, @silent) = ('');
+  for my $member ($waits->members) {
+    $text .= "\n" if $text ne '';
+    $text .= 'process ' . $member->{process} . ' (' . plain($member->{host}) . ")\n";
+    if ($member->{silent}) {
+      $text .= "  gives no answer: it is stopped, busy, or its machine is silent\n";
+      next;
+    }
+    for my $thread ($waits->threads($member->{member})) {
+      next if $thread->{who} eq 'other' && !defined $thread->{call};
+      my $cpu = defined $thread->{cpu} ? " (processor $thread->{cpu})" : '';
+      $text .= '  ' . DMI::Waits::short_name($thread) . ' ' . doing($thread) . "$cpu\n";
+      $text .= '    waits ' . wait_text($waits, $thread) . "\n" if $thread->{waits};
+    }
+    for my $held (@{ $member->{locks} // [] }) {
+      my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
+      $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')
+        . ', taken by ' . call($held) . "\n";
+    }
+  }
+  return $text . deadlocks($waits);
+}
+
+sub deadlocks {
+  my ($waits) = @_;
+  my $text = '';
+  for my $circle ($waits->deadlocks) {
+    $text .= "\nDEADLOCK: none of these threads can go on\n";
+    $text .= '  ' . $waits->thread_name($_) . ', in ' . call($_) . ', waits ' . wait_text($waits, $_) . "\n" for @$circle;
+  }
+  return $text;
+}
+
+1;

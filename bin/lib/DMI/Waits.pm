@@ -1,0 +1,142 @@
+# Waits.pm - who waits for whom in a running program: what DMI::Look has gathered, with its meaning.
+# Pure.
+package DMI::Waits;
+
+use strict;
+use warnings;
+
+# DMI::Waits->new($all), of DMI::Look->all.
+sub new {
+  my ($class, $all) = @_;
+  my $self = bless { all => $all, thread => {}, held => {}, users => {}, member => {} }, $class;
+  for my $member (@{ $all->{members} }) {
+    my $uid = $member->{member};
+    $self->{member}{$uid} = $member;
+    $self->{thread}{"$uid $_->{thread}"} = { %$_, member => $uid, key => "$uid $_->{thread}" }
+      for @{ $member->{threads} // [] };
+    $self->{held}{ $_->{lock} } = { %$_, key => "$uid $_->{thread}", member => $uid }
+      for @{ $member->{locks} // [] };
+    $self->{users}{ $_->{barrier} }{"$uid $_->{thread}"} = 1 for @{ $member->{barriers} // [] };
+  }
+  return $self;
+}
+
+sub members { return @{ $_[0]{all}{members} } }
+
+# The threads of a member, in the order of their numbers; without one: all.
+sub threads {
+  my ($self, $uid) = @_;
+  return sort { $a->{member} <=> $b->{member} || $a->{thread} <=> $b->{thread} }
+    grep { !defined $uid || $_->{member} == $uid } values %{ $self->{thread} };
+}
+
+sub object {
+  my ($self, $thread) = @_;
+  return $self->{all}{objects}{"$thread->{waits} $thread->{addr}"}
+    // $self->{all}{objects}{"page $thread->{addr}"} // {};
+}
+
+# ---- Names -------------------------------------------------------------------------------------
+
+sub process_name {
+  my ($self, $uid) = @_;
+  my $member = $self->{member}{$uid} or return "a process that is no member (any more)";
+  return "process $member->{process} ($member->{host})";
+}
+
+sub short_name {
+  my ($thread) = @_;
+  return 'DMI_main' if $thread->{who} eq 'main';
+  return "thread $thread->{number}" if defined $thread->{number};
+  return "thread of the system $thread->{tid}";
+}
+
+sub thread_name {
+  my ($self, $thread) = @_;
+  return short_name($thread) . ' of ' . $self->process_name($thread->{member});
+}
+
+# The thread with this number of DMI in a process; undef: not known.
+sub by_number {
+  my ($self, $uid, $number) = @_;
+  return (grep { ($_->{number} // 0) == $number } $self->threads($uid))[0];
+}
+
+# ---- Locks -------------------------------------------------------------------------------------
+
+# Who holds the lock for which this thread waits: a note of it, or at least { member }; undef.
+sub holder {
+  my ($self, $thread) = @_;
+  my $object = $self->object($thread);
+  my $held = $self->{held}{ $thread->{addr} };
+  # Which operation has taken it is known at the owner; a note without it is of a moment before.
+  my $by = $object->{holder};
+  return $held if $held && (!$by || ($by->{member} == $held->{member} && $by->{op} eq $held->{op}));
+  return $by ? { member => $by->{member} } : undef;
+}
+
+# Its place in line, from 1; undef: not known.
+sub place {
+  my ($self, $thread) = @_;
+  my ($place) = grep { $_->{member} == $thread->{member} && $_->{op} eq ($thread->{op} // '') }
+    @{ $self->object($thread)->{queue} // [] };
+  return $place && $place->{place};
+}
+
+# ---- Barriers ----------------------------------------------------------------------------------
+
+# The threads that use the barrier at which this one waits, and have not come.
+sub missing {
+  my ($self, $thread) = @_;
+  my $users = $self->{users}{ $thread->{addr} } // {};
+  return grep { $_ && !(($_->{waits} // '') eq 'barrier' && $_->{addr} eq $thread->{addr}) }
+    map { $self->{thread}{$_} } sort keys %$users;
+}
+
+# ---- Deadlocks ---------------------------------------------------------------------------------
+
+# The threads without which this one cannot go on.
+sub needs {
+  my ($self, $thread) = @_;
+  my $waits = $thread->{waits} // '';
+  if ($waits eq 'lock') {
+    my $held = $self->holder($thread);
+    return grep { $_ } $held && $held->{key} ? $self->{thread}{ $held->{key} } : ();
+  }
+  return grep { $_ } $self->by_number(@{ $thread->{joins} }{qw(member number)}) if $thread->{joins};
+  return () if $waits ne 'barrier';
+  # All that are missing are needed only if no others could come in their place.
+  my @missing = $self->missing($thread);
+  my $object = $self->object($thread);
+  my $needed = ($object->{needed} // $thread->{size}) - ($object->{arrived} // 0);
+  return @missing == $needed ? @missing : ();
+}
+
+# Circles of threads of which each needs the next one; each circle once.
+sub deadlocks {
+  my ($self) = @_;
+  my (@circles, %done);
+  for my $first ($self->threads) {
+    my (@way, %at);
+    my $visit;
+    $visit = sub {
+      my ($thread) = @_;
+      my $key = $thread->{key};
+      if (defined $at{$key}) {
+        push @circles, [@way[$at{$key} .. $#way]];
+        return;
+      }
+      return if $done{$key};
+      $at{$key} = @way;
+      push @way, $thread;
+      $visit->($_) for $self->needs($thread);
+      pop @way;
+      delete $at{$key};
+      $done{$key} = 1;
+    };
+    $visit->($first);
+  }
+  return @circles;
+}
+
+1;

@@ -1,0 +1,201 @@
+#!/usr/bin/perl
+# see.t - programs that hang are explained by one command, dmirun --threads: two mutexes locked
+# crosswise, a barrier that a thread never reaches, a read of a page whose owner is stopped.  And
+# --status, --json, --dump; who may ask, and what it costs.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use JSON::PP ();
+use POSIX qw(WUNTRACED);
+
+my $t = DMITest->new(timeout => 240, wait => 60);
+my $program = $t->compile('test/multi/see_dmi.c');
+my $dmirun = $t->build . '/bin/dmirun';
+
+# The line of the program with this mark.
+my %line;
+{
+  open my $source, '<', $t->top . '/test/multi/see_dmi.c' or die $!;
+  while (<$source>) { $line{$1} = "see_dmi.c:$." if m{/\* line: (.*?) \*/} }
+}
+
+# What dmirun with these options prints about the program of that process: stdout and stderr.
+sub look_ends {
+  my ($status, $process, @options) = @_;
+  my $look = $t->spawn([$dmirun, @options, '127.0.0.1:' . $process->port], name => 'look');
+  $look->wait_exit($status);
+  return ($look->out, $look->err);
+}
+sub look { return look_ends(0, @_) }
+
+# The same, again and again until it shows this.
+sub look_until {
+  my ($process, $regex, @options) = @_;
+  my $out = '';
+  $t->wait_until(sub {
+    ($out) = look($process, @options);
+    return $out =~ $regex;
+  }, "dmirun @options shows $regex");
+  return $out;
+}
+
+sub begin {
+  my ($mode, %opt) = @_;
+  my $first = $t->start($program, args => [$mode], opts => ['--dead-after', 0], name => "$mode 0", %opt);
+  my $second = $t->start($program, join => $first, name => "$mode 1");
+  $second->expect_event('opened');
+  my $base = $first->expect_out(qr/^begins (\d+)$/m);
+  return ($first, $second, $base);
+}
+
+# Ends processes that hang.
+sub stop {
+  my ($process) = @_;
+  $process->signal('STOP');
+  waitpid $process->pid, WUNTRACED;
+}
+sub away {
+  my (@all) = @_;
+  stop($_) for @all;
+  $_->kill_now for @all;
+  $_->wait_exit(signal => 'KILL') for @all;
+}
+
+my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$mark} \($function\)/ };
+
+# Two mutexes crosswise.  Each process can be asked.
+{
+  my ($first, $second) = begin('crosswise');
+  for my $asked ($first, $second) {
+    my $out = look_until($asked, qr/DEADLOCK/, '--threads');
+    my ($deadlock) = $out =~ /^DEADLOCK: none of these threads can go on\n(.*)/ms;
+    my $waits = $place->('DMI_mutex_lock', 'crosswise', 'crosswise');
+    my $taken = $place->('DMI_mutex_lock', 'holds', 'crosswise');
+    my $main = qr/DMI_main of process 0 \(\S+\)/;
+    my $thread = qr/thread 1 of process 1 \(\S+\)/;
+    like($deadlock, qr/^  $main, in $waits, waits for the lock at 0x\w+ \(page 0 .*?\), held by $thread, taken by $taken; 1\. in line$/m,
+      'DMI_main waits for the other thread');
+    like($deadlock, qr/^  $thread, in $waits, waits for the lock at 0x\w+ .*?, held by $main, taken by $taken; 1\. in line$/m,
+      'which waits for DMI_main');
+    is(scalar(() = $out =~ /DEADLOCK/g), 1, 'there is one deadlock');
+  }
+  away($first, $second);
+}
+
+# A barrier that one thread never reaches.
+{
+  my ($first, $second) = begin('barrier');
+  my $out = look_until($first, qr/2 of 3 have come/, '--threads');
+  my $meets = $place->('DMI_local_barrier_sync', 'meets', 'meet');
+  my $never = $place->('DMI_suspend', 'never comes', 'meet');
+  like($out, qr/^  DMI_main in $meets, for [\d.]+ s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; not come:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ s$/m,
+    'who has not come is named, with what it does');
+  unlike($out, qr/DEADLOCK/, 'a thread that others may wake is no deadlock');
+  away($first, $second);
+}
+
+# A read of a page whose owner is stopped.
+{
+  pipe my $reader, my $writer or die;
+  $writer->autoflush(1);
+  my ($first, $second, $base) = begin('read', stdin => $reader);
+  $second->expect_out(qr/^written$/m);
+
+  # First while all is well.
+  my ($status) = look($first, '--status');
+  my @rows = $status =~ /^(\d+ .*)$/mg;
+  is(scalar @rows, 2, 'the status has both processes');
+  like($rows[0], qr/^0 +\S+ +member, first +\d/, 'the first one');
+  like($rows[1], qr/^1 +\S+ +member +\d+\.\d s +\d+ +\d+ /, 'the second one');
+  my $hex = sprintf '0x%x', $base;
+  like($status, qr/^$hex +4\.0 KiB +4 +(?:\S.*)?1: 1/m, 'and the page of the second one');
+  my ($json) = look($second, '--json');
+  my $all = eval { JSON::PP::decode_json($json) } // {};
+  is(scalar @{ $all->{members} // [] }, 2, 'and so has the JSON');
+  is($all->{members}[1]{process_now}{pid}, $second->pid, 'with what each has told');
+  my $file = $t->dir . '/dump';
+  my ($nothing) = look($first, '--dump', $file);
+  is($nothing, '', '--dump prints nothing');
+  open my $dump, '<', $file or die "$file: $!";
+  my $dumped = join '', <$dump>;
+  like($dumped, qr/^process +host .*^process 0 .*^process 1 /ms, 'but writes status and threads');
+
+  stop($second);
+  print $writer "go\n";
+  my $out = look_until($first, qr/DMI_main in DMI_read/, '--threads');
+  my $reads = $place->('DMI_read', 'reads', 'DMI_main');
+  like($out, qr/^  DMI_main in $reads, for [\d.]+ s.*\n    waits for 8 bytes at $hex \(page 0 of the mapping at $hex\), owned by process 1 \(\S+\), which gives no answer$/m,
+    'the owner is named as silent');
+  like($out, qr/^process 1 \(\S+\)\n  gives no answer: it is stopped/m, 'and where its threads would be');
+  my ($silent) = look($first, '--status');
+  like($silent, qr/^1 +\S+ +SILENT .*^process 1 \(\S+\) gives no answer/ms, 'the status says so, too');
+  $second->signal('CONT');
+  $_->wait_exit(0) for $first, $second;
+}
+
+# Who may ask.
+{
+  pipe my $reader, my $writer or die;
+  my ($first, $second) = begin('read', stdin => $reader);
+  my $other = $t->dir . '/other-key';
+  DMITest::write_key($other);
+  my (undef, $err) = look_ends(1, $first, '--status', '--key', $other);
+  like($err, qr/^dmi: .*key/m, 'without the key nothing is told');
+  close $writer;
+  $_->wait_exit(0) for $first, $second;
+  my (undef, $gone) = look_ends(1, $first, '--status');
+  like($gone, qr/^dmi: no DMI program listens at/m, 'a program that has ended is no more to be seen');
+}
+
+# What viewers cost that ask too much, never read, or are many.  They are the program behind dmirun.
+{
+  pipe my $reader, my $writer or die;
+  my ($first, $second) = begin('read', stdin => $reader);
+  my $view = sub {
+    my ($name) = @_;
+    pipe my $in, my $questions or die;
+    $questions->autoflush(1);
+    my $process = $t->spawn([$t->build . '/bin/dmi-witness'], name => $name, stdin => $in,
+      env => { DMI_SEE => 1, DMI_JOIN_HOST => '127.0.0.1', DMI_JOIN_PORT => $first->port, DMI_LISTEN_PORT => 0 });
+    close $in;
+    return ($process, $questions);
+  };
+  my ($greedy, $questions) = $view->('greedy');
+  print $questions "4 0 0 0\n" x 100;
+  $greedy->expect_err(qr/^dmi: ./m);
+  $greedy->wait_exit(1);
+
+  # One that never reads, and does not even see the end.
+  my ($deaf, $more) = $view->('deaf');
+  print $more "1 0 0 0\n";
+  $deaf->expect_out(qr/^1 0 0 \d+$/m);
+  print $more "4 0 0 0\n" x 8;
+  stop($deaf);
+  like((look($first, '--threads'))[0], qr/DMI_main/, 'others look all the same');
+
+  # 16 more: the one that has asked last longest ago has to go.
+  my @many = map { [$view->("viewer $_")] } 1 .. 16;
+  for (@many) {
+    my ($process, $ask) = @$_;
+    print $ask "2 0 0 0\n";
+    $process->expect_out(qr/^1 0 0 \d+$/m);
+  }
+  $deaf->signal('CONT');
+  $deaf->expect_err(qr/^dmi: /m);
+  $deaf->wait_exit(1);
+  print { $_->[1] } "2 0 0 0\n" for @many;
+  $_->[0]->expect_out(qr/^2 0 0 \d+$/m) for @many;
+  close $_->[1] for @many;
+  $_->[0]->wait_exit(0) for @many;
+
+  my ($wrong, $rubbish) = $view->('rubbish');
+  print $rubbish "status\n";
+  $wrong->expect_err(qr/no question/);
+  $wrong->wait_exit(1);
+  close $writer;
+  $_->wait_exit(0) for $first, $second;
+}
+
+$t->done;

@@ -1,0 +1,86 @@
+#!/usr/bin/perl
+# look.t - what dmirun --threads makes of the answers of all processes: who holds a lock, who has not
+# come to a barrier, which circles are deadlocks; and answers that make no sense do no harm.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../../bin/lib";
+use DMI::LookText;
+use DMI::Waits;
+use Test::More;
+
+# A thread: its number, what it waits for, further fields.
+sub thread {
+  my ($number, $waits, %more) = @_;
+  my %wait = $waits ? (waits => $waits, ns => 2.5e9, addr => '0x10', size => 16, hint => 1, role => 'none', op => "op$number") : ();
+  return { thread => $number, number => $number, who => 'dmi', tid => 100 + $number, state => 'S',
+    call => 'DMI_call', place => "p.c:$number (f)", %wait, %more };
+}
+sub held { my ($lock, $thread) = @_; return { lock => $lock, thread => $thread, op => "by$thread", call => 'DMI_mutex_lock', place => 'p.c:9 (f)' } }
+sub member {
+  my ($uid, %more) = @_;
+  return { member => $uid, process => $uid - 1, host => "h$uid", threads => [], locks => [], barriers => [], %more };
+}
+sub circles {
+  my (%all) = @_;
+  my $waits = DMI::Waits->new({ objects => {}, %all });
+  return join ' | ', map { join ' ', map { "$_->{member}.$_->{thread}" } @$_ } $waits->deadlocks;
+}
+
+# ---- Locks -------------------------------------------------------------------------------------
+
+my @crosswise = (
+  member(1, threads => [thread(1, 'lock', addr => '0xb')], locks => [held('0xa', 1)]),
+  member(2, threads => [thread(4, 'lock', addr => '0xa')], locks => [held('0xb', 4)]),
+);
+is(circles(members => \@crosswise), '1.1 2.4', 'two locks crosswise are a deadlock');
+is(circles(members => [@crosswise[1, 0]]), '1.1 2.4', 'in whatever order the answers come');
+my %let_go = ('lock 0xb' => { holder => { member => 1, op => 'another' } });
+is(circles(members => \@crosswise, objects => \%let_go), '', 'not if the owner of the page says that another one holds it now');
+is(circles(members => [member(1, threads => [thread(1, 'lock'), thread(2)], locks => [held('0x10', 2)])]),
+  '', 'nor if the holder goes on');
+is(circles(members => [member(1, threads => [thread(1, 'lock')], locks => [held('0x10', 1)])]), '1.1',
+  'a thread that waits for itself');
+my @ring = map { member($_, threads => [thread(1, 'lock', addr => "0x$_")], locks => [held('0x' . ($_ % 5 + 1), 1)]) } 1 .. 5;
+is(circles(members => \@ring), '1.1 5.1 4.1 3.1 2.1', 'a ring of five');
+is(circles(members => [@ring[0 .. 3]]), '', 'of which one is silent');
+
+# ---- Barriers and joins ------------------------------------------------------------------------
+
+my %user = (barriers => [map { { barrier => '0x10', thread => $_ } } 1 .. 3]);
+my $at = sub { thread($_[0], 'barrier', size => 3) };
+my $never = member(1, %user, threads => [$at->(1), $at->(2), thread(3, 'lock', addr => '0xc')], locks => [held('0xc', 1)]);
+is(circles(members => [$never], objects => { 'barrier 0x10' => { arrived => 2, needed => 3 } }), '1.1 1.3',
+  'who holds a lock at a barrier that another one needs to come there');
+is(circles(members => [$never], objects => { 'barrier 0x10' => { arrived => 2, needed => 4 } }), '',
+  'not if others may come in its place');
+is(circles(members => [member(1, threads => [thread(1, 'thread', joins => { member => 1, number => 2 }),
+    thread(2, 'thread', joins => { member => 1, number => 1 })])]), '1.1 1.2', 'two that join each other');
+
+my $text = DMI::LookText::threads({ members => [$never], objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } });
+like($text, qr/^  thread 1 in DMI_call at p\.c:1 \(f\), for 2\.5 s\n    waits at the barrier at 0x10, 2 of 3 have come; not come:\n      thread 3 of process 0 \(h1\): in DMI_call at p\.c:3 \(f\), for 2\.5 s$/m,
+  'who has not come is told');
+like($text, qr/^  the lock at 0xc is held by thread 1, taken by DMI_mutex_lock at p\.c:9 \(f\)$/m, 'and who holds locks');
+
+# ---- Pages -------------------------------------------------------------------------------------
+
+my $reads = member(1, threads => [thread(1, 'page', page => 3, mapping => '0x0')]);
+my $silent = { member => 2, process => 1, host => 'h2', silent => 1 };
+my %page = ('page 0x10' => { owner => 2, silent => 1 });
+$text = DMI::LookText::threads({ members => [$reads, $silent], objects => \%page });
+like($text, qr/waits for 16 bytes at 0x10 \(page 3 of the mapping at 0x0\), owned by process 1 \(h2\), which gives no answer$/m,
+  'an owner that gives no answer');
+like($text, qr/^process 1 \(h2\)\n  gives no answer/m, 'is named');
+
+# ---- Nonsense ----------------------------------------------------------------------------------
+
+my @warnings;
+local $SIG{__WARN__} = sub { push @warnings, @_ };
+$text = DMI::LookText::threads({ members => [member(1, host => "a\e[2Jb", threads => [thread(1, undef, place => "x\ny")])], objects => {} });
+unlike($text, qr/[\e]/, 'no control characters of others reach the terminal');
+is(DMI::LookText::bytes(1536), '1.5 KiB', 'bytes');
+is(DMI::LookText::duration(6000), '1 h', 'a time');
+$text = DMI::LookText::status({ members => [member(1, cores => 2, state => 'member'), { %$silent, cores => 4, state => 'member' }], mappings => [] });
+like($text, qr/^1 +h2 +SILENT +\? +4/m, 'the status of one that is silent');
+is("@warnings", '', 'no warnings');
+done_testing();
