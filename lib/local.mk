@@ -305,6 +305,7 @@ node_sources = \
 	lib/node/see_int.h \
 	lib/node/see_look.c \
 	lib/node/see_page.c \
+	lib/node/see_tell.c \
 	lib/node/see_thread.c \
 	lib/node/self.c \
 	lib/node/self.h \
@@ -313,8 +314,8 @@ node_sources = \
 	lib/node/thread.c lib/node/thread_int.h lib/node/thread_start.c \
 	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
 	lib/node/thread.h \
-	lib/node/view.c \
-	lib/node/view.h
+	lib/node/viewer.c \
+	lib/node/viewer.h
 
 # 8 elastic: programs that use the processes that there are: farms of tasks, teams
 elastic_sources = \

@@ -157,8 +157,7 @@ uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t above, struct dmi
     to->tid = at->tid;
     while (!read_wait(at, to)) {
     }
-    to->name = atomic_load_explicit(&at->call->name, memory_order_relaxed);
-    to->caller = atomic_load_explicit(&at->call->caller, memory_order_relaxed);
+    to->call = dmi_doing_called(at->call);
     num++;
   }
   pthread_mutex_unlock(&lock);

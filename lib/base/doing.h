@@ -77,14 +77,23 @@ void dmi_doing_waited(bool noted);
 
 /* ---- Looking: any thread ---- */
 
+/* The call that a thread had made last at some moment. */
+struct dmi_doing_called {
+  const char *name;   /* static; NULL: none */
+  const void *caller; /* its return address */
+};
+static inline struct dmi_doing_called dmi_doing_called(const struct dmi_doing_call *call) {
+  return (struct dmi_doing_called){atomic_load_explicit(&call->name, memory_order_relaxed),
+                                   atomic_load_explicit(&call->caller, memory_order_relaxed)};
+}
+
 struct dmi_doing_state {
   uint64_t number;
   enum dmi_doing_who who;
-  uint64_t thread;          /* number of the DMI thread, or 0 */
-  int tid;                  /* of the system */
-  const char *name;         /* the call in which it is, or that it made last; NULL: none */
-  const void *caller;       /* return address of that call */
-  enum dmi_doing_what what; /* NOTHING: it does not wait; the next ones are 0 */
+  uint64_t thread;              /* number of the DMI thread, or 0 */
+  int tid;                      /* of the system */
+  struct dmi_doing_called call; /* in which it is, or that it made last */
+  enum dmi_doing_what what;     /* NOTHING: it does not wait; the next ones are 0 */
   uint64_t addr, size, op;
   int64_t since; /* ns, of dmi_clock_ns */
 };

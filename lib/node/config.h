@@ -43,7 +43,7 @@ struct dmi_config {
   bool trust_refused;   /* DMI_TRUST_REFUSED */
   bool witness;         /* DMI_WITNESS */
   const char *ox;       /* DMI_OX: where OpenXM clients are served; NULL: nowhere */
-  bool see;             /* DMI_SEE: only look at a running program: node/view.h */
+  bool see;             /* DMI_SEE: only look at a running program: node/viewer.h */
 };
 
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */

@@ -182,6 +182,7 @@ static void on_signal(void *arg, int signo) {
     case 2:
       dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; the next Ctrl+C ends %s",
               dmi_member_waits_for(process->member), ended_by_signal(process));
+      dmi_see_dump(process);
       break;
     default:
       dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");

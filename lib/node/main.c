@@ -12,7 +12,7 @@
 #include "node/check.h"
 #include "node/parent.h"
 #include "node/runtime.h"
-#include "node/view.h"
+#include "node/viewer.h"
 
 static const char *from_environment(void *arg, const char *name) {
   (void)arg;
@@ -40,7 +40,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;
   if (config.check) return give_up(process, dmi_check(&config, argv[0], &process->stream) ? 0 : 1);
-  if (config.see) return give_up(process, dmi_view(&config, argv[0], &process->stream) ? 0 : 1);
+  if (config.see) return give_up(process, dmi_viewer(&config, argv[0], &process->stream) ? 0 : 1);
   dmi_machine_raise_files();
   process->parent = dmi_parent_new(config.parent, config.grace, &process->stream, &good);
   if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);

@@ -17,6 +17,7 @@
 
 #include <ev.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>
@@ -279,7 +280,7 @@ static void answer(struct dmi_see *see, uint32_t to, const struct dmi_msg_see *a
   struct dmi_json json = {text, 0, sizeof(text)};
   uint64_t next = 0;
   if (ask->what != DMI_SEE_MEMBERS && ask->what != DMI_SEE_PROCESS) {
-    dmi_see_thread_ask(see->thread, to, ask);
+    dmi_see_thread_ask(see->thread, &(struct dmi_see_job){DMI_SEE_JOB_ANSWER, to, *ask, ""});
     return;
   }
   if (ask->what == DMI_SEE_PROCESS) {
@@ -302,6 +303,16 @@ bool dmi_see_on_ask(struct dmi_process *process, uint32_t from, const struct dmi
     dmi_see_send(process, from, ask->number, DMI_SEEN_NOBODY, 0, (struct dmi_slice){0});
   }
   return true;
+}
+
+void dmi_see_stalled(struct dmi_process *process, dmi_uid_t uid, const char *name) {
+  struct dmi_see_job job = {.type = DMI_SEE_JOB_SAY, .to = uid};
+  snprintf(job.name, sizeof(job.name), "%s", name);
+  dmi_see_thread_ask(process->see->thread, &job);
+}
+
+void dmi_see_dump(struct dmi_process *process) {
+  dmi_see_thread_ask(process->see->thread, &(struct dmi_see_job){.type = DMI_SEE_JOB_DUMP});
 }
 
 bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {

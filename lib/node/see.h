@@ -15,6 +15,10 @@ void dmi_see_end(struct dmi_process *process);
 
 /* Handles a message of class SEE.  False: a correct peer does not send it. */
 bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg);
+/* This member does not answer: a line says which thread waits for it, at which page.  Later. */
+void dmi_see_stalled(struct dmi_process *process, dmi_uid_t uid, const char *name);
+/* What the threads here are doing goes to a file, and a line says to which.  Later. */
+void dmi_see_dump(struct dmi_process *process);
 /* This temporary connection was lost. */
 void dmi_see_lost(struct dmi_process *process, uint32_t temp);
 

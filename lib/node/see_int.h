@@ -4,7 +4,9 @@
 #ifndef DMI_NODE_SEE_INT_H
 #define DMI_NODE_SEE_INT_H
 
+#include "base/doing.h"
 #include "base/json.h"
+#include "core/member.h"
 #include "node/see.h"
 
 /* The handlers of class SEE.  False: not from a correct peer. */
@@ -33,12 +35,35 @@ uint64_t dmi_see_page(struct dmi_process *process, const struct dmi_msg_see *ask
                       struct dmi_json *to);
 /* Adds which page has this address, and whom this process asks for it. */
 void dmi_see_place(struct dmi_process *process, uint64_t addr, struct dmi_json *to);
+/* The same.  False: no mapping of this address is known here. */
+struct dmi_see_at {
+  uint64_t base, page; /* of the mapping; in it */
+  dmi_uid_t hint;
+  uint8_t role; /* enum dmi_role */
+};
+bool dmi_see_find(struct dmi_process *process, uint64_t addr, struct dmi_see_at *at);
+
+/* ---- see_look.c ---- */
+/* True if such a wait is for something at an address. */
+bool dmi_see_has_addr(enum dmi_doing_what what);
+const char *dmi_see_wait_name(enum dmi_doing_what what);
+
+/* ---- see_tell.c: the thread that looks ---- */
+/* A line about the thread that waits for a page of this process. */
+void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *name);
+void dmi_see_write_dump(struct dmi_process *process);
 
 /* ---- see_thread.c: the thread that looks ---- */
 struct dmi_see_thread;
 struct dmi_see_thread *dmi_see_thread_new(struct dmi_process *process);
-/* Has this question answered to that process.  The daemon. */
-void dmi_see_thread_ask(struct dmi_see_thread *thread, uint32_t to, const struct dmi_msg_see *ask);
+/* What it is to do.  The daemon asks. */
+struct dmi_see_job {
+  enum { DMI_SEE_JOB_ANSWER, DMI_SEE_JOB_SAY, DMI_SEE_JOB_DUMP } type;
+  uint32_t to;              /* ANSWER: who gets it; SAY: for whom threads wait */
+  struct dmi_msg_see ask;   /* ANSWER */
+  char name[DMI_NAME_TEXT]; /* SAY: of `to`, for people */
+};
+void dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job);
 void dmi_see_thread_end(struct dmi_see_thread *thread);
 
 /* Sends an answer; takes over the body's reference.  Any thread, which then flushes. */

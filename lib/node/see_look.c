@@ -19,11 +19,11 @@
   32 /* records that are copied at a time, so that no lock is held while lines are made */
 
 /* ,"call":"DMI_read","place":"prog.c:42 (DMI_main)" */
-static void put_call(struct dmi_json *to, const char *name, const void *caller) {
+static void put_call(struct dmi_json *to, const struct dmi_doing_called *call) {
   char where[DMI_WHERE_SIZE];
-  if (!name) return;
-  dmi_where(where, sizeof(where), caller);
-  dmi_json_put(to, ",\"call\":\"%s\",\"place\":", name);
+  if (!call->name) return;
+  dmi_where(where, sizeof(where), call->caller);
+  dmi_json_put(to, ",\"call\":\"%s\",\"place\":", call->name);
   dmi_json_text(to, where);
 }
 
@@ -48,23 +48,27 @@ static void put_place(struct dmi_json *to, int tid) {
   if (at && sscanf(at, " %d", &cpu) == 1) dmi_json_put(to, ",\"cpu\":%d", cpu);
 }
 
-static bool has_addr(enum dmi_doing_what what) {
+bool dmi_see_has_addr(enum dmi_doing_what what) {
   return what == DMI_DOING_PAGE || what == DMI_DOING_LOCK || what == DMI_DOING_COND ||
          what == DMI_DOING_BARRIER || what == DMI_DOING_WATCH;
 }
 
-static void put_wait(struct dmi_process *process, const struct dmi_doing_state *state,
-                     struct dmi_json *to) {
+const char *dmi_see_wait_name(enum dmi_doing_what what) {
   static const char *const names[DMI_DOING_KINDS] = {"nothing", "page",   "lock",   "cond",
                                                      "barrier", "watch",  "status", "coordinator",
                                                      "poll",    "thread", "suspend"};
-  dmi_json_put(to, ",\"waits\":\"%s\",\"ns\":%" PRId64, names[state->what],
+  return names[what];
+}
+
+static void put_wait(struct dmi_process *process, const struct dmi_doing_state *state,
+                     struct dmi_json *to) {
+  dmi_json_put(to, ",\"waits\":\"%s\",\"ns\":%" PRId64, dmi_see_wait_name(state->what),
                dmi_clock_ns() - state->since);
   if (state->op) dmi_json_put(to, ",\"op\":\"%" PRIu64 "\"", state->op);
   if (state->what == DMI_DOING_THREAD) {
     dmi_json_put(to, ",\"joins\":{\"member\":%" PRIu64 ",\"number\":%" PRIu64 "}", state->addr,
                  state->size);
-  } else if (has_addr(state->what) && state->addr) {
+  } else if (dmi_see_has_addr(state->what) && state->addr) {
     dmi_json_put(to, ",\"addr\":\"0x%" PRIx64 "\",\"size\":%" PRIu64, state->addr, state->size);
     dmi_see_place(process, state->addr, to);
   }
@@ -81,7 +85,7 @@ static uint64_t threads(struct dmi_process *process, uint64_t at, struct dmi_jso
                    who[state[i].who], state[i].tid);
       if (state[i].thread) dmi_json_put(to, ",\"number\":%" PRIu64, state[i].thread);
       put_place(to, state[i].tid);
-      put_call(to, state[i].name, state[i].caller);
+      put_call(to, &state[i].call);
       if (state[i].what != DMI_DOING_NOTHING) put_wait(process, &state[i], to);
       dmi_json_put(to, "}");
       if (!dmi_see_line(to, before)) return at;
@@ -102,7 +106,7 @@ static uint64_t locks(struct dmi_process *process, uint64_t at, struct dmi_json 
       size_t before = to->at;
       dmi_json_put(to, "{\"lock\":\"0x%" PRIx64 "\",\"thread\":%" PRIu64 ",\"op\":\"%" PRIu64 "\"",
                    (uint64_t)held[i].addr, held[i].doer, held[i].op);
-      put_call(to, held[i].name, held[i].caller);
+      put_call(to, &held[i].call);
       dmi_json_put(to, "}");
       if (!dmi_see_line(to, before)) return at;
       at = held[i].serial;

@@ -71,8 +71,11 @@ uint64_t dmi_see_mappings(struct dmi_process *process, uint64_t at, struct dmi_j
 
 /* ---- A page ---------------------------------------------------------------------------------- */
 
+static const char *const roles[] = {"none", "pending", "owner"}; /* enum dmi_role */
+
 /* What is copied from a page with its lock held. */
 struct seen_page {
+  uint64_t base, page;
   uint8_t role, copy;
   dmi_uid_t hint;
   uint32_t acks;
@@ -124,6 +127,8 @@ static bool copy_page(struct dmi_process *process, const struct dmi_msg_see *ask
   }
   index = dmi_mapping_index(mapping, ask->addr, &off);
   page = dmi_mapping_find(mapping, index);
+  seen->base = mapping->map.base;
+  seen->page = index;
   seen->hint = atomic_load(&mapping->map.home);
   if (page) {
     dmi_lock(&page->lock, DMI_RANK_PAGE);
@@ -177,7 +182,6 @@ static const char *kind_name(uint8_t kind) {
 
 uint64_t dmi_see_page(struct dmi_process *process, const struct dmi_msg_see *ask,
                       struct dmi_json *to) {
-  static const char *const roles[] = {"none", "pending", "owner"};
   struct seen_page seen = {0};
   if (!copy_page(process, ask, &seen)) return 0;
   dmi_json_put(to, "{\"addr\":\"0x%" PRIx64 "\",\"role\":\"%s\",\"hint\":%" PRIu32, ask->addr,
@@ -195,21 +199,18 @@ uint64_t dmi_see_page(struct dmi_process *process, const struct dmi_msg_see *ask
   return seen.next;
 }
 
-void dmi_see_place(struct dmi_process *process, uint64_t addr, struct dmi_json *to) {
-  static const char *const roles[] = {"none", "pending", "owner"};
+bool dmi_see_find(struct dmi_process *process, uint64_t addr, struct dmi_see_at *at) {
   const struct dmi_msg_see ask = {.what = DMI_SEE_PAGE, .addr = addr, .at = UINT64_MAX};
-  struct dmi_mapping *mapping;
   struct seen_page seen = {0};
-  uint64_t off, index = 0, base = 0;
-  if (!copy_page(process, &ask, &seen)) return;
-  dmi_epoch_enter();
-  mapping = dmi_space_find(&process->access.space, addr);
-  if (mapping) {
-    base = mapping->map.base;
-    index = dmi_mapping_index(mapping, addr, &off);
-  }
-  dmi_epoch_leave();
+  if (!copy_page(process, &ask, &seen)) return false;
+  *at = (struct dmi_see_at){seen.base, seen.page, seen.hint, seen.role};
+  return true;
+}
+
+void dmi_see_place(struct dmi_process *process, uint64_t addr, struct dmi_json *to) {
+  struct dmi_see_at at;
+  if (!dmi_see_find(process, addr, &at)) return;
   dmi_json_put(
       to, ",\"mapping\":\"0x%" PRIx64 "\",\"page\":%" PRIu64 ",\"role\":\"%s\",\"hint\":%" PRIu32,
-      base, index, roles[seen.role], seen.hint);
+      at.base, at.page, roles[at.role], at.hint);
 }

@@ -21,8 +21,7 @@
 
 struct question {
   struct question *next;
-  uint32_t to;
-  struct dmi_msg_see ask;
+  struct dmi_see_job job;
 };
 
 struct dmi_see_thread {
@@ -45,13 +44,23 @@ struct dmi_see_thread *dmi_see_thread_new(struct dmi_process *process) {
   return thread;
 }
 
-static void look(struct dmi_process *process, const struct question *question) {
+static void answer(struct dmi_process *process, const struct dmi_see_job *job) {
   char text[DMI_WIRE_SEEN];
   struct dmi_json json = {text, 0, sizeof(text)};
-  uint64_t next = dmi_see_look(process, &question->ask, &json);
-  dmi_see_send(process, question->to, question->ask.number, DMI_SEEN_GOOD, next,
+  uint64_t next = dmi_see_look(process, &job->ask, &json);
+  dmi_see_send(process, job->to, job->ask.number, DMI_SEEN_GOOD, next,
                dmi_slice_copy(text, json.at));
-  dmi_net_flush(process->access.net, question->to);
+  dmi_net_flush(process->access.net, job->to);
+}
+
+static void do_job(struct dmi_process *process, const struct dmi_see_job *job) {
+  if (job->type == DMI_SEE_JOB_ANSWER) {
+    answer(process, job);
+  } else if (job->type == DMI_SEE_JOB_SAY) {
+    dmi_see_say_waits(process, job->to, job->name);
+  } else {
+    dmi_see_write_dump(process);
+  }
 }
 
 /* The next question; NULL: there is none.  *ends: nor will there be any. */
@@ -74,7 +83,7 @@ static void *body(void *arg) {
   while (!ends) {
     uint32_t seen = atomic_load(&thread->events);
     struct question *question = take(thread, &ends);
-    if (question && !ends) look(thread->process, question);
+    if (question && !ends) do_job(thread->process, &question->job);
     free(question);
     if (!question && !ends) dmi_futex_wait(&thread->events, seen);
   }
@@ -91,10 +100,11 @@ static bool start(struct dmi_see_thread *thread) {
   return thread->runs;
 }
 
-void dmi_see_thread_ask(struct dmi_see_thread *thread, uint32_t to, const struct dmi_msg_see *ask) {
+void dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job) {
   struct question *question = thread->runs || start(thread) ? malloc(sizeof(*question)) : NULL;
   if (!question) return;
-  *question = (struct question){NULL, to, *ask};
+  question->next = NULL;
+  question->job = *job;
   dmi_mutex_lock(&thread->lock);
   if (thread->num < MOST) {
     *thread->last = question;

@@ -23,6 +23,7 @@
 
 #include "base/xalloc.h"
 #include "core/member.h"
+#include "node/see.h"
 #include "node/thread.h"
 
 #define LOOK 1.0       /* seconds */
@@ -105,6 +106,7 @@ static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
   dmi_member_name(stall->process->member, one->uid, name);
   dmi_emit(&stall->process->stream, stalled, .member = one->uid, .name = name,
            .since = (uint64_t)one->since, .effect = one->what);
+  dmi_see_stalled(stall->process, one->uid, name);
   one->said = true;
 }
 

@@ -30,8 +30,7 @@ struct held {
   bool marked;     /* DMI_EOWNERDEAD, and no DMI_mutex_consistent since */
   uint64_t serial; /* of the note, in their order */
   uint64_t doer;   /* dmi_doing_number of its holder, and the call that took it */
-  const char *name;
-  const void *caller;
+  struct dmi_doing_called call;
 };
 
 struct dmi_sync {
@@ -93,8 +92,7 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr,
   held->op = locked->op;
   held->marked = locked->how == DMI_LOCKED_MARKED;
   held->doer = dmi_doing_number(&sync->access->doings);
-  held->name = atomic_load_explicit(&dmi_doing_mine.name, memory_order_relaxed);
-  held->caller = atomic_load_explicit(&dmi_doing_mine.caller, memory_order_relaxed);
+  held->call = dmi_doing_called(&dmi_doing_mine);
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
   /* There is an old note only if the program initialised a lock that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);
@@ -127,8 +125,7 @@ uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t above, struct dmi_sync_he
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
   HASH_ITER(hh, sync->held, at, next) {
     if (at->serial <= above || num == most) continue;
-    held[num++] =
-        (struct dmi_sync_held){at->serial, at->addr, at->doer, at->op, at->name, at->caller};
+    held[num++] = (struct dmi_sync_held){at->serial, at->addr, at->doer, at->op, at->call};
   }
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);
   return num;

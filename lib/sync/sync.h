@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/doing.h"
 #include "msg/msg.h"
 #include "dmi_api.h"
 
@@ -24,10 +25,9 @@ void dmi_sync_free(struct dmi_sync *sync);
 struct dmi_sync_held {
   uint64_t serial; /* from 1, in the order in which they were taken */
   int64_t addr;
-  uint64_t doer;      /* dmi_doing_number of the thread */
-  uint64_t op;        /* the operation that took it */
-  const char *name;   /* the call that took it; static */
-  const void *caller; /* its return address */
+  uint64_t doer;                /* dmi_doing_number of the thread */
+  uint64_t op;                  /* the operation that took it */
+  struct dmi_doing_called call; /* that took it */
 };
 /* The first of them with a serial above this one, at most `most`.  Returns how many.  Any thread.
  */

@@ -93,6 +93,14 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   like($out, qr/^  DMI_main in $meets, for [\d.]+ s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; not come:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ s$/m,
     'who has not come is named, with what it does');
   unlike($out, qr/DEADLOCK/, 'a thread that others may wake is no deadlock');
+  $first->signal('INT');
+  $first->expect_event('closed');
+  $first->signal('INT');
+  my $kept = $first->expect_err(qr/^dmi: what its threads are doing is in (\S+);/m);
+  open my $dump, '<', $kept or die "$kept: $!";
+  my $told = join '', <$dump>;
+  like($told, qr/^DMI_main \(\d+\): in $meets, for [\d.]+ s; waits for: barrier 0x\w+ \(page 0 of/m,
+    'the second Ctrl+C writes what threads are doing');
   away($first, $second);
 }
 
@@ -129,6 +137,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   like($out, qr/^  DMI_main in $reads, for [\d.]+ s.*\n    waits for 8 bytes at $hex \(page 0 of the mapping at $hex\), owned by process 1 \(\S+\), which gives no answer$/m,
     'the owner is named as silent');
   like($out, qr/^process 1 \(\S+\)\n  gives no answer: it is stopped/m, 'and where its threads would be');
+  my $name = qr/process 1 \(\S+\)/;
+  $first->expect_err(qr/^dmi: waiting for $name since/m);
+  $first->expect_err(qr/^dmi: DMI_main has been in $reads for [\d.]+ s, and waits for page 0 of the mapping at $hex, of $name$/m);
   my ($silent) = look($first, '--status');
   like($silent, qr/^1 +\S+ +SILENT .*^process 1 \(\S+\) gives no answer/ms, 'the status says so, too');
   $second->signal('CONT');

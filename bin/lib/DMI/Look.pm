@@ -1,5 +1,5 @@
 # Look.pm - asks the processes of a running program what they are doing (docs/seeing.md).  One process
-# of the program is asked, by a program of DMI's own that knows how (lib/node/view.c); it passes
+# of the program is asked, by a program of DMI's own that knows how (lib/node/viewer.c); it passes
 # questions on to the others.
 package DMI::Look;
 

@@ -74,6 +74,7 @@ sub new {
     $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
   }
   $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # so that only this test's dmimw is found
+  $ENV{TMPDIR} = $self->{dir};    # for what processes leave there at a second Ctrl+C
   # A key of its own: the test neither uses nor changes the user's home directory.
   $ENV{DMI_KEY_FILE} = $self->{key_file} = "$self->{dir}/key";
   write_key($self->{key_file});

@@ -1,6 +1,6 @@
 /*
- * view.c - see view.h.  It only carries questions and answers; who starts it (bin/lib/DMI/Look.pm)
- * knows what they mean.
+ * viewer.c - see viewer.h.  It only carries questions and answers; who starts it
+ * (bin/lib/DMI/Look.pm) knows what they mean.
  *
  *   stdin:  WHAT OF AT ADDR            numbers: fields of SEE (docs/seeing.md)
  *   stdout: HOW NEXT BYTES             fields of SEEN, in the order in which answers come, with the
@@ -11,7 +11,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "node/view.h"
+#include "node/viewer.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -163,7 +163,7 @@ static bool find(const struct dmi_config *config, char host[DMI_CONTACT_HOST], u
   return true;
 }
 
-bool dmi_view(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
+bool dmi_viewer(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
   struct view view = {.config = config, .stream = stream};
   char host[DMI_CONTACT_HOST], text[DMI_CONTACT_WHY];
   const char *why = NULL;

@@ -1,0 +1,137 @@
+/*
+ * see_tell.c - what this process tells its own user about its threads: who waits for a process that
+ * does not answer (node/stall.c), and at the second Ctrl+C a file with all of them.  By the thread
+ * that looks.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/where.h"
+#include "node/see_int.h"
+#include "sync/sync.h"
+
+#define SOME 32 /* records that are copied at a time */
+
+static const char *who_is(const struct dmi_doing_state *state, char text[64]) {
+  if (state->who == DMI_DOING_MAIN) return "DMI_main";
+  snprintf(text, 64, state->thread ? "thread %" PRIu64 : "a thread of the program", state->thread);
+  return text;
+}
+
+static double seconds(const struct dmi_doing_state *state) {
+  return (double)(dmi_clock_ns() - state->since) / 1e9;
+}
+
+/* ---- Silent processes ------------------------------------------------------------------------ */
+
+/* True if the thread waits for something at a page of which this process asks that one. */
+static bool waits_for(struct dmi_process *process, const struct dmi_doing_state *state,
+                      dmi_uid_t uid, struct dmi_see_at *at) {
+  return state->call.name && dmi_see_has_addr(state->what) && state->addr &&
+         dmi_see_find(process, state->addr, at) && at->hint == uid;
+}
+
+void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *name) {
+  struct dmi_doing_state state[SOME], first = {0};
+  struct dmi_see_at at, where = {0};
+  char place[DMI_WHERE_SIZE], text[64], more[48] = "";
+  uint32_t num, all = 0;
+  for (uint64_t above = 0; (num = dmi_doing_look(&process->access.doings, above, state, SOME));
+       above = state[num - 1].number) {
+    for (uint32_t i = 0; i < num; i++) {
+      if (!waits_for(process, &state[i], uid, &at) || all++) continue;
+      first = state[i];
+      where = at;
+    }
+  }
+  if (!all) return;
+  dmi_where(place, sizeof(place), first.call.caller);
+  if (all > 1) snprintf(more, sizeof(more), "; so do %" PRIu32 " more threads", all - 1);
+  dmi_say(&process->stream, DMI_LOG_WARN, "access",
+          "%s has been in %s at %s for %.1f s, and waits for page %" PRIu64
+          " of the mapping at 0x%" PRIx64 ", of %s%s",
+          who_is(&first, text), first.call.name, place, seconds(&first), where.page, where.base,
+          name, more);
+}
+
+/* ---- The dump -------------------------------------------------------------------------------- */
+
+static void write_thread(FILE *file, struct dmi_process *process,
+                         const struct dmi_doing_state *state) {
+  char place[DMI_WHERE_SIZE], text[64];
+  struct dmi_see_at at;
+  fprintf(file, "%s (%d): ", who_is(state, text), state->tid);
+  if (!state->call.name) {
+    fprintf(file, "no call of DMI yet\n");
+    return;
+  }
+  dmi_where(place, sizeof(place), state->call.caller);
+  if (state->what == DMI_DOING_NOTHING) {
+    fprintf(file, "in no wait of DMI; last call: %s at %s\n", state->call.name, place);
+    return;
+  }
+  fprintf(file, "in %s at %s, for %.1f s; waits for: %s", state->call.name, place, seconds(state),
+          dmi_see_wait_name(state->what));
+  if (dmi_see_has_addr(state->what) && state->addr) fprintf(file, " 0x%" PRIx64, state->addr);
+  if (dmi_see_has_addr(state->what) && state->addr && dmi_see_find(process, state->addr, &at)) {
+    fprintf(file,
+            " (page %" PRIu64 " of the mapping at 0x%" PRIx64 ", asked of member %" PRIu32 ")",
+            at.page, at.base, at.hint);
+  }
+  fputc('\n', file);
+}
+
+static void write_all(FILE *file, struct dmi_process *process) {
+  struct dmi_doing_state state[SOME];
+  struct dmi_sync_held held[SOME];
+  char place[DMI_WHERE_SIZE];
+  uint32_t num;
+  for (uint64_t above = 0; (num = dmi_doing_look(&process->access.doings, above, state, SOME));
+       above = state[num - 1].number) {
+    for (uint32_t i = 0; i < num; i++)
+      write_thread(file, process, &state[i]);
+  }
+  for (uint64_t above = 0; (num = dmi_sync_look(process->sync, above, held, SOME));
+       above = held[num - 1].serial) {
+    for (uint32_t i = 0; i < num; i++) {
+      dmi_where(place, sizeof(place), held[i].call.caller);
+      fprintf(file, "the lock at 0x%" PRIx64 " is held here, taken by %s at %s\n",
+              (uint64_t)held[i].addr, held[i].call.name ? held[i].call.name : "a call", place);
+    }
+  }
+}
+
+void dmi_see_write_dump(struct dmi_process *process) {
+  const char *dir = getenv("TMPDIR");
+  char path[PATH_MAX];
+  FILE *file;
+  int fd;
+  bool good;
+  snprintf(path, sizeof(path), "%s/dmi-dump.%ld.XXXXXX", dir && *dir ? dir : "/tmp",
+           (long)getpid());
+  fd = mkostemp(path, O_CLOEXEC);
+  file = fd >= 0 ? fdopen(fd, "w") : NULL;
+  good = file != NULL;
+  if (!good && fd >= 0) close(fd);
+  if (good) {
+    write_all(file, process);
+    good = fclose(file) == 0;
+  }
+  if (!good) {
+    dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path, strerror(errno));
+    return;
+  }
+  dmi_say(&process->stream, DMI_LOG_WARN, "member",
+          "what its threads are doing is in %s; dmirun --threads shows those of all processes",
+          path);
+}
