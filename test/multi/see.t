@@ -113,6 +113,8 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
 
   # First while all is well.
   my ($status) = look($first, '--status');
+  my ($gone) = $first->expect_event('connection_closed');
+  is($gone->{why}, 'both sides have closed it', 'nothing stays of who has looked');
   my @rows = $status =~ /^(\d+ .*)$/mg;
   is(scalar @rows, 2, 'the status has both processes');
   like($rows[0], qr/^0 +\S+ +member, first +\d/, 'the first one');
@@ -200,6 +202,24 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $_->[0]->expect_out(qr/^2 0 0 \d+$/m) for @many;
   close $_->[1] for @many;
   $_->[0]->wait_exit(0) for @many;
+
+  # Any question gets an answer, and does no harm: random numbers, some of them near to what there is.
+  my ($asks, $any) = $view->('any');
+  srand 1;
+  my $random = sub { return ($_[0][rand @{ $_[0] }] + int rand 3) };
+  my $seen = 0;
+  for my $number (1 .. ($t->scale eq 'soak' ? 100_000 : 500)) {
+    print $any join(' ', 1 + int rand 10, $random->([0, 1, 2, 3, 1 << 31]) % (1 << 32),
+      map { $random->($_) } [0, 0, 0, 1, 64, 1 << 32, (1 << 62) + 5, 1 << 63], [0, 1 << 32, (1 << 32) + 4095, 1 << 62, 1 << 63]), "\n";
+    $t->wait_until(sub { $asks->out =~ /^$number (\d) \d+ (\d+)\n/m && length($asks->out) - $+[0] >= $2 }, "answer $number");
+    $asks->out =~ /^$number \d+ \d+ (\d+)\n/m;
+    $seen++ if $1 <= 16384 && !grep { !ref eval { JSON::PP::decode_json($_) } } split /\n/, substr $asks->out, $+[0], $1;
+    substr $asks->{out}{text}, 0, length $asks->out, '';
+    $asks->{out}{logged} = $asks->{out}{seen} = 0;
+  }
+  is($seen, $t->scale eq 'soak' ? 100_000 : 500, 'each random question got lines of JSON, not too many');
+  close $any;
+  $asks->wait_exit(0);
 
   my ($wrong, $rubbish) = $view->('rubbish');
   print $rubbish "status\n";
