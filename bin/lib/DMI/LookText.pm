@@ -9,6 +9,9 @@ use DMI::Waits ();
 # Text of other machines, without control characters.
 sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 
+# The same for all that is printed: whatever a faulty process has said.
+sub clean { return $_[0] =~ s/[^\n\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
+
 sub bytes {
   my ($count) = @_;
   for my $unit (qw(B KiB MiB GiB TiB)) {
@@ -64,7 +67,7 @@ sub status {
     }
     push @rows, \@row;
   }
-  return table(@rows) . mappings($all) . silent($all, @silent);
+  return clean(table(@rows) . mappings($all) . silent($all, @silent));
 }
 
 sub mappings {
@@ -94,7 +97,7 @@ sub silent {
 # "DMI_read at prog.c:42 (DMI_main)"
 sub call {
   my ($of) = @_;
-  return defined $of->{call} ? "$of->{call} at " . plain($of->{place}) : 'no call of DMI yet';
+  return defined $of->{call} ? plain($of->{call}) . ' at ' . plain($of->{place}) : 'no call of DMI yet';
 }
 
 sub address {
@@ -194,7 +197,7 @@ sub threads {
         . ', taken by ' . call($held) . "\n";
     }
   }
-  return $text . deadlocks($waits);
+  return clean($text . deadlocks($waits));
 }
 
 sub deadlocks {
