@@ -154,8 +154,9 @@ int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status
                             const struct dmi_access_for *what) {
   bool noted = false;
   int32_t error;
-  /* What is over already, as most that is done at this process's own pages, pays nothing. */
-  if (access && !dmi_status_is_done(status))
+  /* Over already, as most that is done at this process's own pages: nothing to wait for. */
+  if (dmi_status_is_done(status)) return status->error;
+  if (access)
     noted = dmi_doing_waits(&access->doings, what->what, what->addr, what->size, what->op);
   error = dmi_access_wait(access, status);
   dmi_doing_waited(noted);
