@@ -323,6 +323,7 @@ void DMI_main(int argc, char **argv) {
   MUST(DMI_mmap(&whole.job.done, 8 * MOST_RANKS, 1, NULL));
   MUST(DMI_mmap(&whole.jobs, sizeof(struct job), MOST_RANKS, NULL));
   MUST(pthread_create(&thread, NULL, hear, NULL) == 0 ? DMI_TRUE : DMI_FALSE);
+  pthread_detach(thread); /* it hears until the program ends */
   for (int64_t looks = 0; joined(&lost, &left) < numbers[3]; looks++)
     look_again(looks);
   OK(DMI_team_init(whole.job.team, 1));
