@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my @scripts = qw(api badinput churn damage end events farm group guests heat history huge litmus malloc
-  npb pause pressure remote remote_examples rwset spmd suspend sync threads told tree);
+  npb pause pressure remote remote_examples rwset spmd suspend sync team team_random threads told tree);
 @scripts = @ARGV if @ARGV;
 
 # Quick forms: the programs in processes do the long ones.
