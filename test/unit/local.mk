@@ -17,6 +17,9 @@ test_unit_version_test_LDADD = $(unit_libs)
 check_PROGRAMS += test/unit/team_test
 test_unit_team_test_SOURCES = test/unit/team_test.c
 test_unit_team_test_LDADD = $(unit_libs)
+check_PROGRAMS += test/unit/team_port_test
+test_unit_team_port_test_SOURCES = test/unit/team_port_test.c
+test_unit_team_port_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/remote_place_test
 test_unit_remote_place_test_SOURCES = test/unit/remote_place_test.c
