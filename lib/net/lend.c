@@ -35,9 +35,11 @@
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
-#define LOOK_NS 100000   /* how long a borrower looks before it sleeps, while no byte comes */
-#define CROWDED_NS 20000 /* if a yield takes longer, others want the processor */
-#define LOOK_RESTS 64    /* waits that follow at most without looking */
+#define LOOK_NS 100000     /* how long a borrower looks before it sleeps, while no byte comes */
+#define BUSY_NS 20000      /* if a yield takes longer, others want the processor */
+#define SLICE_NS 500000    /* and if it takes so long, they compute */
+#define VAIN_RESTS 64      /* waits that follow at most without looking, when that was in vain */
+#define CROWDED_RESTS 1024 /* and when others compute: each look may cost milliseconds */
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
@@ -216,10 +218,12 @@ static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
   return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
 }
 
-/* Receives, without sleeping, until there is no need to wait any more (true), or it does not pay.
- * The processor is offered to others all the time: one that computes keeps it for milliseconds, and
+enum looked { PAID, IN_VAIN, CROWDED };
+
+/* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
+ * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
-static bool look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
+static enum looked look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
   int64_t now = dmi_clock_ns(), since = now, before;
   do {
@@ -229,12 +233,17 @@ static bool look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32
       loan->used = true;
       since = now;
     }
-    if (loan->owed || !waits(word, bit)) return true;
+    if (loan->owed || !waits(word, bit)) return PAID;
     before = now;
     sched_yield();
     now = dmi_clock_ns();
-  } while (now - since < LOOK_NS && now - before < CROWDED_NS);
-  return false;
+  } while (now - since < LOOK_NS && now - before < BUSY_NS);
+  return now - before < SLICE_NS ? IN_VAIN : CROWDED;
+}
+
+static uint32_t twice(uint32_t step, uint32_t least, uint32_t most) {
+  if (step < least) return least;
+  return step < most / 2 ? 2 * step : most;
 }
 
 /* Looks, unless that did not pay lately. */
@@ -243,12 +252,20 @@ static void may_look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, ui
   if (how == NULL) return;
   if (how->rests > 0) {
     how->rests--;
-  } else if (look(loan, word, bit)) {
-    how->step = 0;
-  } else {
-    how->step = how->step == 0 ? 1 : how->step < LOOK_RESTS ? 2 * how->step : how->step;
-    how->rests = how->step;
+    return;
   }
+  switch (look(loan, word, bit)) {
+    case PAID:
+      how->step /= 2;
+      break;
+    case IN_VAIN:
+      if (how->step < VAIN_RESTS) how->step = twice(how->step, 1, VAIN_RESTS);
+      break;
+    case CROWDED:
+      how->step = twice(how->step, VAIN_RESTS, CROWDED_RESTS);
+      break;
+  }
+  how->rests = how->step;
 }
 
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {

@@ -222,7 +222,7 @@ struct dmi_net_loan {
  * wants the processor.  Of one thread; zero bytes at first. */
 struct dmi_net_look {
   uint32_t rests; /* waits that follow without looking */
-  uint32_t step;  /* how many did after the last time that it did not pay; 0: it has paid */
+  uint32_t step;  /* how many did after the last look: grows when it did not pay, else shrinks */
 };
 
 /* Borrows the receiving side of the connection with member `uid`. Returns a number for
