@@ -38,10 +38,13 @@ bool dmi_ox_decoder_inside(const struct dmi_ox_decoder *d) {
   return d->state != DMI_OX_AT_HEAD || d->have > 0;
 }
 
-static uint32_t word_at(const struct dmi_ox_decoder *d, int at) {
-  const unsigned char *w = d->word + at;
+static uint32_t word_in(const struct dmi_ox_decoder *d, const unsigned char *w) {
   return d->little ? (uint32_t)w[3] << 24 | (uint32_t)w[2] << 16 | (uint32_t)w[1] << 8 | w[0]
                    : (uint32_t)w[0] << 24 | (uint32_t)w[1] << 16 | (uint32_t)w[2] << 8 | w[3];
+}
+
+static uint32_t word_at(const struct dmi_ox_decoder *d, int at) {
+  return word_in(d, d->word + at);
 }
 
 static double double_at(const struct dmi_ox_decoder *d, const unsigned char *at) {
@@ -189,15 +192,9 @@ static bool maybe_tagged(const struct dmi_ox_decoder *d) {
   return d->item == DMI_OX_RATIONAL && !d->second && d->length == DMI_OX_INTEGER;
 }
 
-static uint32_t body_word(const struct dmi_ox_decoder *d, uint32_t at) {
-  const unsigned char *w = d->body + 4 * (size_t)at;
-  return d->little ? (uint32_t)w[3] << 24 | (uint32_t)w[2] << 16 | (uint32_t)w[1] << 8 | w[0]
-                   : (uint32_t)w[0] << 24 | (uint32_t)w[1] << 16 | (uint32_t)w[2] << 8 | w[3];
-}
-
 /* If it is the type: bytes up to the type of the second part, with it. */
 static uint64_t tagged_bytes(const struct dmi_ox_decoder *d) {
-  int64_t length = (int32_t)body_word(d, 0);
+  int64_t length = (int32_t)word_in(d, d->body);
   return 4 * ((uint64_t)(length < 0 ? -length : length) + 2);
 }
 
@@ -273,9 +270,9 @@ static bool end_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
 /* When both types are there, the first part is complete. */
 static void look_at_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message) {
   if (!maybe_tagged(d) || d->body_have <= 4 || d->body_have != tagged_bytes(d) ||
-      body_word(d, (uint32_t)d->body_have / 4 - 1) != DMI_OX_INTEGER)
+      word_in(d, d->body + d->body_have - 4) != DMI_OX_INTEGER)
     return;
-  d->length = (int32_t)body_word(d, 0);
+  d->length = (int32_t)word_in(d, d->body);
   d->body_len = d->body_have - 8;
   memmove(d->body, d->body + 4, (size_t)d->body_len);
   (void)end_body(d, message); /* the length of the second one comes next */
