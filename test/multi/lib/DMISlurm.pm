@@ -53,7 +53,8 @@ sub new {
     test => $test,
     names => [map { "n$_" } 1 .. $opt{nodes} // 2],
     cpus => $opt{cpus} // 2,
-    dir => tempdir('dmi-slurm-XXXXXX', TMPDIR => 1),
+    # munged wants a directory that all can reach; that of the test is its user's alone.
+    dir => tempdir('dmi-slurm-XXXXXX', DIR => '/tmp'),
     daemons => [],
     jobs => [],
   }, $class;
