@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "net/net.h"
 #include "remote/call.h"
 
 /* ns: after a call that took as long this thread itself sends what has gathered, before it runs
@@ -93,6 +94,19 @@ static void tell_arenas(struct dmi_remote *remote, const DMI_remote_t *call,
   }
 }
 
+/* Releases the lock.  The client must hear of a call that may have cost a server (FIRED) before the
+ * function runs: it could cost this one, too, before another thread has sent that. */
+static void unlock_before(struct dmi_remote *remote, const struct dmi_remote_call *call) {
+  if (!(call->flags & DMI_REMOTE_SUSPECT)) {
+    dmi_remote_unlock_later(remote);
+    return;
+  }
+  dmi_remote_unlock(remote);
+  /* Another thread may have taken it from its line, and not have sent it yet. */
+  if (call->client.process != remote->self.uid)
+    dmi_net_flush(remote->process->access.net, call->client.process);
+}
+
 /* Runs a call.  With the lock, which is released meanwhile.  How many ns the function took. */
 static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *queued) {
   struct dmi_remote_run *run = queued->run;
@@ -112,7 +126,7 @@ static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *q
   call.store = dmi_remote_store_take(remote, client);
   if (queued->held) dmi_remote_store_give(remote, client);
   remote->running++;
-  dmi_remote_unlock_later(remote);
+  unlock_before(remote, run->call);
   if (outputs > 4) made = dmi_xalloc(outputs, sizeof(*made));
   emit_fired(&call);
   begin = dmi_remote_clock();
