@@ -223,11 +223,14 @@ void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *t
 
 #define ROW 16 /* urgent calls that are fired in a row at most, if there are others */
 
-/* The next one to be fired; NULL: none is ready. */
+/* The next one to be fired; NULL: none is ready, or has to wait for those that run. */
 static struct dmi_remote_task *next(struct dmi_remote_pool *pool) {
   struct dmi_remote_task *ready = pool->ready, *urgent = pool->urgent;
-  /* It has run before, or its server was lost: others have waited for it. */
-  if (pool->alone && !pool->alone_active) return pool->alone;
+  /* If the process is lost, it must have been this call.  It waits only for calls that go on
+   * without another one: those that are BLOCKED do not count, on either side, so what they wait for
+   * can run; and nothing is fired before it, so its turn comes. */
+  if (pool->alone_active) return NULL;
+  if (pool->alone) return pool->active ? NULL : pool->alone;
   /* While a call waits inside, the newest one is first: most likely that is what is waited for.
    * In order, each would wait inside before what an older one needs is begun. */
   if (pool->running > pool->active) {

@@ -112,7 +112,7 @@ struct dmi_remote_pool {
   struct dmi_remote_pool_client *all; /* clients */
   struct dmi_range_set closed;        /* clients (process << 32 | n) that are never heard again */
   struct dmi_remote_task *complete, *ready, *urgent, *alone, *failing;
-  uint32_t alone_active;         /* RUNNING, of DMI_REMOTE_ALONE */
+  uint32_t alone_active;         /* RUNNING, of DMI_REMOTE_ALONE: others wait */
   uint64_t readied;              /* calls that have become READY */
   uint32_t row;                  /* urgent ones fired in a row while others were ready */
   struct dmi_remote_value *idle; /* oldest first */

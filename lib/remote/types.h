@@ -72,7 +72,7 @@ struct dmi_remote_output {
 #define DMI_REMOTE_PINNED 1u  /* it was issued for this server, and is not stolen */
 #define DMI_REMOTE_LATE 2u    /* its inputs are fetched only when there is a core for it */
 #define DMI_REMOTE_SUSPECT 4u /* a server was lost that may have run it: FIRED before it runs */
-#define DMI_REMOTE_ALONE 8u   /* more were: it does not run beside another one of these */
+#define DMI_REMOTE_ALONE 8u   /* more were: it does not run beside another call */
 
 /* A call, as a CALL says it.  What function and args mean only the runtime knows: positions of
  * arguments, values by copy. */

@@ -437,8 +437,12 @@ static void test_worth(void **state) {
   ends(pool);
 }
 
-/* Calls that may have cost a server are told before they run; those that have cost two do not run
- * beside each other. */
+static void over(struct dmi_remote_pool *pool, int number) {
+  dmi_remote_pool_done(pool, run[number], NULL, 1);
+}
+
+/* Calls that may have cost a server are told before they run; those that have cost two run beside
+ * no other call, but for what they wait for inside. */
 static void test_suspect(void **state) {
   struct dmi_remote_pool *pool = new_pool(2, 0);
   (void)state;
@@ -447,21 +451,52 @@ static void test_suspect(void **state) {
   expect(pool, "fired1 run1");
   flags |= DMI_REMOTE_ALONE;
   assert_true(call(pool, 2, 0, 0, 0, 0, 0));
-  expect(pool, "fired2 run2");
   assert_true(call(pool, 3, 0, 0, 0, 0, 0));
   flags = 0;
   assert_true(call(pool, 4, 0, 0, 0, 0, 0));
-  dmi_remote_pool_done(pool, run[1], NULL, 1);
-  expect(pool, "done1 run4");          /* another one, as 2 runs */
+  assert_true(call(pool, 5, 0, 0, 0, 0, 0));
+  expect(pool, ""); /* there is a core, but 1 runs */
+  over(pool, 1);
+  expect(pool, "done1 fired2 run2");
   dmi_remote_pool_waits(pool, run[2]); /* maybe for 3 */
   expect(pool, "fired3 run3");
+  dmi_remote_pool_waits(pool, run[3]); /* maybe for 4 */
+  expect(pool, "run5 run4");
   dmi_remote_pool_resumes(pool, run[2]);
-  expect(pool, "");
-  for (int n = 2; n <= 4; n++) {
-    dmi_remote_pool_done(pool, run[n], NULL, 1);
-    drain(pool);
-  }
-  expect(pool, "done2 done3 done4");
+  assert_true(call(pool, 6, 0, 0, 0, 0, 0));
+  over(pool, 4);
+  drain(pool);
+  over(pool, 5);
+  expect(pool, "done4 done5"); /* 6 does not run beside 2 */
+  dmi_remote_pool_resumes(pool, run[3]);
+  over(pool, 2);
+  expect(pool, "done2"); /* nor beside 3 */
+  over(pool, 3);
+  expect(pool, "done3 run6");
+  over(pool, 6);
+  expect(pool, "done6");
+  ends(pool);
+}
+
+/* What waits inside goes on with a call that runs alone, whose turn comes: 1 waits for 2. */
+static void test_alone(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  (void)state;
+  assert_true(call(pool, 1, 0, 0, 0, 0, 0));
+  assert_true(call(pool, 2, 0, 0, 0, 0, 0));
+  flags = DMI_REMOTE_SUSPECT | DMI_REMOTE_ALONE;
+  assert_true(call(pool, 3, 0, 0, 0, 0, 0));
+  flags = 0;
+  expect(pool, "run1");
+  dmi_remote_pool_waits(pool, run[1]);
+  expect(pool, "fired3 run3");
+  over(pool, 3);
+  expect(pool, "done3 run2");
+  over(pool, 2);
+  expect(pool, "done2");
+  dmi_remote_pool_resumes(pool, run[1]);
+  over(pool, 1);
+  expect(pool, "done1");
   ends(pool);
 }
 
@@ -674,6 +709,6 @@ int main(void) {
       cmocka_unit_test(test_again),     cmocka_unit_test(test_old),
       cmocka_unit_test(test_urgent),    cmocka_unit_test(test_row),
       cmocka_unit_test(test_carried),   cmocka_unit_test(test_worth),
-      cmocka_unit_test(test_suspect)};
+      cmocka_unit_test(test_suspect),   cmocka_unit_test(test_alone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
