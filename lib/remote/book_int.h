@@ -91,8 +91,10 @@ struct dmi_remote_host {
   uint32_t refused;   /* ready calls, when none of them was worth moving; 0: some were */
   uint32_t asked;     /* thief: ready calls, when it was asked */
   uint32_t foreign;   /* calls of others that it has */
+  uint64_t others;    /* ns: what these take, by book->counts */
   uint64_t work;      /* ns: what the calls take that are placed there */
   uint64_t rate;      /* bytes that have reached it in a microsecond; 0: not known */
+  uint64_t steady;    /* the rate when it was last about another one */
   uint64_t sent;      /* CALLs */
   uint64_t mark;      /* it is a candidate for the call that is being placed, if this is its */
   uint64_t bit;       /* of this server in the copies of values; others may have the same */
@@ -128,6 +130,7 @@ struct dmi_remote_book {
   struct dmi_remote_pace *kinds;
   uint32_t kind_num, kind_room;
   uint64_t took;                  /* ns: mean of all calls; 0: not known */
+  uint64_t counts;                /* ns: what a call of others counts; 0: not known */
   uint64_t rate;                  /* bytes per microsecond: mean of all servers; 0: not known */
   uint32_t rich;                  /* servers with ready calls */
   bool waits;                     /* the program waits for ROOM */
@@ -206,6 +209,8 @@ void dmi_remote_host_moved(struct dmi_remote_book *book, struct dmi_remote_host 
 void dmi_remote_host_ready(struct dmi_remote_book *book, struct dmi_remote_host *host,
                            uint32_t ready);
 uint64_t dmi_remote_host_load(const struct dmi_remote_host *host); /* calls */
+/* What was not worth moving may be by now. */
+void dmi_remote_book_unrefuse(struct dmi_remote_book *book);
 /* Has calls stolen for a server that is dry, if there are any. */
 void dmi_remote_book_steal(struct dmi_remote_book *book);
 
@@ -214,9 +219,14 @@ void dmi_remote_book_steal(struct dmi_remote_book *book);
 uint64_t dmi_remote_book_time(struct dmi_remote_book *book, uint32_t kind);
 /* A call of this kind took so long. */
 void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns);
-/* ns: what the calls take that the server has. */
-uint64_t dmi_remote_host_work(const struct dmi_remote_book *book,
-                              const struct dmi_remote_host *host);
+/* ns: what the calls take that the server has.  It changes for one server at a time, and each time
+ * its place in the heap does, too. */
+uint64_t dmi_remote_host_work(const struct dmi_remote_host *host);
+/* It has so many calls of others. */
+void dmi_remote_host_foreign(struct dmi_remote_book *book, struct dmi_remote_host *host,
+                             uint32_t num);
+/* It is known, and neither at least twice as much as before, nor at most half. */
+bool dmi_remote_is_steady(uint64_t before, uint64_t now);
 /* Bytes that reach it in a microsecond, as far as is known; at least 1. */
 uint64_t dmi_remote_host_rate(const struct dmi_remote_book *book,
                               const struct dmi_remote_host *host);

@@ -75,7 +75,7 @@ static struct dmi_remote_host *choose(struct dmi_remote_book *book,
   for (size_t i = 0; i < book->candidate_num; i++) {
     const struct dmi_remote_host *host = book->candidate_hosts[i];
     struct dmi_remote_candidate *at = &book->candidates[i];
-    *at = (struct dmi_remote_candidate){.load = dmi_remote_host_work(book, host),
+    *at = (struct dmi_remote_candidate){.load = dmi_remote_host_work(host),
                                         .rate = dmi_remote_host_rate(book, host),
                                         .cores = host->about.cores,
                                         .limit = host->about.limit,

@@ -27,10 +27,9 @@ uint64_t dmi_remote_host_load(const struct dmi_remote_host *host) {
 }
 
 /* Less to do per core; of equal ones, who came first. */
-static bool is_less(const struct dmi_remote_book *book, const struct dmi_remote_host *a,
-                    const struct dmi_remote_host *b) {
-  const uint64_t left = dmi_remote_host_work(book, a) * b->about.cores;
-  const uint64_t right = dmi_remote_host_work(book, b) * a->about.cores;
+static bool is_less(const struct dmi_remote_host *a, const struct dmi_remote_host *b) {
+  const uint64_t left = dmi_remote_host_work(a) / a->about.cores;
+  const uint64_t right = dmi_remote_host_work(b) / b->about.cores;
   return left != right ? left < right : a->about.uid < b->about.uid;
 }
 
@@ -41,13 +40,13 @@ static void set(struct dmi_remote_book *book, size_t at, struct dmi_remote_host 
 
 static void sift(struct dmi_remote_book *book, struct dmi_remote_host *host) {
   size_t at = host->at;
-  while (at && is_less(book, host, book->heap[(at - 1) / 2])) {
+  while (at && is_less(host, book->heap[(at - 1) / 2])) {
     set(book, at, book->heap[(at - 1) / 2]);
     at = (at - 1) / 2;
   }
   for (size_t child; (child = 2 * at + 1) < book->open; at = child) {
-    if (child + 1 < book->open && is_less(book, book->heap[child + 1], book->heap[child])) child++;
-    if (!is_less(book, book->heap[child], host)) break;
+    if (child + 1 < book->open && is_less(book->heap[child + 1], book->heap[child])) child++;
+    if (!is_less(book->heap[child], host)) break;
     set(book, at, book->heap[child]);
   }
   set(book, at, host);
@@ -83,7 +82,14 @@ void dmi_remote_host_ready(struct dmi_remote_book *book, struct dmi_remote_host 
   book->rich += (ready != 0);
   book->rich -= (host->ready != 0);
   host->ready = ready;
-  if (ready < host->refused / 2) host->refused = 0;
+  if (ready <= host->refused / 2) host->refused = 0;
+}
+
+void dmi_remote_book_unrefuse(struct dmi_remote_book *book) {
+  struct dmi_remote_host *host;
+  DL_FOREACH(book->hosts, host) {
+    host->refused = 0;
+  }
 }
 
 /* The one with the least to do, but none for which calls were stolen that it could not hold: they
@@ -92,8 +98,7 @@ static struct dmi_remote_host *most_dry(const struct dmi_remote_book *book) {
   struct dmi_remote_host *best = NULL;
   if (book->open && !book->heap[0]->unfit) return book->heap[0];
   for (size_t i = 1; i < book->open; i++) {
-    if (!book->heap[i]->unfit && (!best || is_less(book, book->heap[i], best)))
-      best = book->heap[i];
+    if (!book->heap[i]->unfit && (!best || is_less(book->heap[i], best))) best = book->heap[i];
   }
   return best;
 }
@@ -141,15 +146,23 @@ bool dmi_remote_book_stolen(struct dmi_remote_book *book, dmi_uid_t from) {
   return true;
 }
 
+/* Bytes reach it so fast. */
+static void reached(struct dmi_remote_book *book, struct dmi_remote_host *host, uint64_t rate) {
+  if (!rate) return;
+  host->rate = rate;
+  book->rate = book->rate ? (7 * book->rate + rate) / 8 : rate;
+  if (dmi_remote_is_steady(host->steady, rate)) return;
+  host->steady = rate;
+  dmi_remote_book_unrefuse(book);
+}
+
 void dmi_remote_book_load(struct dmi_remote_book *book, dmi_uid_t from,
                           const struct dmi_remote_load *load) {
   struct dmi_remote_host *host = dmi_remote_host_of(book, from);
   dmi_remote_book_begin(book);
   if (host) {
-    host->foreign = load->foreign;
-    if (load->rate) host->rate = load->rate;
-    if (load->rate) book->rate = book->rate ? (7 * book->rate + load->rate) / 8 : load->rate;
-    dmi_remote_host_moved(book, host);
+    reached(book, host, load->rate);
+    dmi_remote_host_foreign(book, host, load->foreign);
     dmi_remote_host_ready(book, host, load->ready);
     dmi_remote_book_steal(book);
   }

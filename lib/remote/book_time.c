@@ -3,7 +3,8 @@
  * bytes reach them (docs/remote.md, "Placing").
  *
  * What a placed call counts is fixed until the time of its function is known to be another one: at
- * least twice as long, or half.  Then all placed calls are looked at, which is seldom.
+ * least twice as long, or half.  Then all placed calls are looked at, which is seldom.  So is what
+ * a call of others counts, by the time of all calls.
  */
 #include "base/xalloc.h"
 #include "remote/book_int.h"
@@ -36,6 +37,10 @@ static uint64_t mean(uint64_t before, uint64_t now) {
   return (before * (CALLS - 1) + now) / CALLS;
 }
 
+bool dmi_remote_is_steady(uint64_t before, uint64_t now) {
+  return before && now / 2 < before && before / 2 < now;
+}
+
 /* The placed calls of this kind count anew. */
 static void count(struct dmi_remote_book *book, uint32_t kind, uint64_t counts) {
   struct dmi_remote_host *host;
@@ -50,20 +55,41 @@ static void count(struct dmi_remote_book *book, uint32_t kind, uint64_t counts) 
   }
 }
 
-void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns) {
-  struct dmi_remote_pace *at = kind_of(book, kind);
-  uint64_t counts;
-  at->took = mean(at->took, ns);
-  book->took = mean(book->took, ns);
-  counts = at->took + BESIDE;
-  if (at->counts && counts < 2 * at->counts && at->counts < 2 * counts) return;
+static void count_kind(struct dmi_remote_book *book, uint32_t kind, struct dmi_remote_pace *at) {
+  const uint64_t counts = at->took + BESIDE;
+  if (dmi_remote_is_steady(at->counts, counts)) return;
   at->counts = counts;
   count(book, kind, counts);
+  dmi_remote_book_unrefuse(book);
 }
 
-uint64_t dmi_remote_host_work(const struct dmi_remote_book *book,
-                              const struct dmi_remote_host *host) {
-  return host->work + host->foreign * ((book->took ? book->took : FIRST) + BESIDE);
+static void count_foreign(struct dmi_remote_book *book) {
+  const uint64_t counts = book->took + BESIDE;
+  struct dmi_remote_host *host;
+  if (dmi_remote_is_steady(book->counts, counts)) return;
+  book->counts = counts;
+  DL_FOREACH(book->hosts, host) {
+    dmi_remote_host_foreign(book, host, host->foreign);
+  }
+}
+
+void dmi_remote_book_took(struct dmi_remote_book *book, uint32_t kind, uint64_t ns) {
+  struct dmi_remote_pace *at = kind_of(book, kind);
+  at->took = mean(at->took, ns);
+  book->took = mean(book->took, ns);
+  count_kind(book, kind, at);
+  count_foreign(book);
+}
+
+void dmi_remote_host_foreign(struct dmi_remote_book *book, struct dmi_remote_host *host,
+                             uint32_t num) {
+  host->foreign = num;
+  host->others = num * (book->counts ? book->counts : FIRST + BESIDE);
+  dmi_remote_host_moved(book, host);
+}
+
+uint64_t dmi_remote_host_work(const struct dmi_remote_host *host) {
+  return host->work + host->others;
 }
 
 uint64_t dmi_remote_host_rate(const struct dmi_remote_book *book,

@@ -389,12 +389,100 @@ static void test_refused(void **state) {
   ends(book);
 }
 
-static uint64_t call_of_kind(struct dmi_remote_book *book, uint32_t kind) {
+static uint64_t call_of_kind_on(struct dmi_remote_book *book, uint32_t kind, dmi_uid_t on) {
   uint64_t size = 10, out;
-  struct dmi_remote_issue issue = {.sizes = &size, .output_num = 1, .kind = kind, .name = "boom"};
+  struct dmi_remote_issue issue = {
+      .sizes = &size, .output_num = 1, .kind = kind, .on = on, .name = "boom"};
   assert_int_equal(dmi_remote_book_call(book, &issue, &out), DMI_OK);
   drain(book);
   return out;
+}
+
+static uint64_t call_of_kind(struct dmi_remote_book *book, uint32_t kind) {
+  return call_of_kind_on(book, kind, 0);
+}
+
+/* The call with this output is done, and took so many ns. */
+static void took(struct dmi_remote_book *book, dmi_uid_t from, uint64_t output, uint64_t ns) {
+  struct dmi_remote_result at = {DMI_REMOTE_DONE, 100, 10, NULL};
+  assert_true(dmi_remote_book_done(book, from, output - 1, &at, 1, ns));
+  drain(book);
+}
+
+/* Nor is it asked again before links or calls turn out to be others than was known, or half of the
+ * calls have gone. */
+static void test_refused_until(void **state) {
+  struct dmi_remote_book *book = new_book(false);
+  struct dmi_remote_load load = {.ready = 2};
+  uint64_t a[8];
+  (void)state;
+  serves(book, P);
+  for (int i = 0; i < 8; i++)
+    a[i] = call_of_kind(book, 0);
+  took(book, P, a[0], 1000);
+  dmi_remote_book_load(book, P, &load);
+  drain(book);
+  said[0] = 0;
+  serves(book, Q);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "");
+  load.rate = 100; /* it was not known */
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  load.rate = 199;
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "");
+  load.rate = 200;
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  took(book, P, a[1], 1000);
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "");
+  for (int i = 2; i < 6; i++)
+    took(book, P, a[i], 1000000); /* until now 1 us */
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  load.ready = 1;
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "steal1:5");
+  assert_true(dmi_remote_book_stolen(book, P));
+  dmi_remote_book_load(book, P, &load);
+  expect(book, "");
+  dmi_remote_book_free(book);
+}
+
+/* Calls of others count by the time of all: the server with the least to do is known when that has
+ * changed, too. */
+static void test_foreign(void **state) {
+  struct dmi_remote_book *book = new_book(false);
+  const struct dmi_remote_load one = {.foreign = 1};
+  uint64_t a[16], b;
+  (void)state;
+  serves(book, P);
+  dmi_remote_book_load(book, P, &one);
+  b = call_of_kind_on(book, 9, P);
+  took(book, P, b, 10000); /* 10 us */
+  serves(book, Q);
+  serves(book, Q + 1);
+  for (int i = 0; i < 16; i++)
+    a[i] = call_of_kind_on(book, 7, Q + 1);
+  for (int i = 0; i < 2; i++)
+    (void)call_of_kind_on(book, 9, Q); /* 22 us */
+  took(book, Q + 1, a[0], 1000000);    /* 1 ms; the mean of all: 14 us */
+  said[0] = 0;
+  (void)call_of_kind_on(book, 9, 0);
+  assert_non_null(strstr(said, ".1:5")); /* 15 us by the mean */
+  for (int i = 1; i < 12; i++)
+    took(book, Q + 1, a[i], 1000000);
+  said[0] = 0;
+  (void)call_of_kind_on(book, 9, 0);
+  assert_non_null(strstr(said, ".1:6"));
+  dmi_remote_book_free(book);
 }
 
 /* A long call counts as many short ones, from when that is known, also those that are placed. */
@@ -578,6 +666,7 @@ int main(void) {
       cmocka_unit_test(test_unfit),   cmocka_unit_test(test_lineage),
       cmocka_unit_test(test_spare),   cmocka_unit_test(test_forgotten),
       cmocka_unit_test(test_refused), cmocka_unit_test(test_time),
+      cmocka_unit_test(test_foreign), cmocka_unit_test(test_refused_until),
       cmocka_unit_test(test_fatal),   cmocka_unit_test(test_fatal_often)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
