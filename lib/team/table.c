@@ -168,7 +168,10 @@ static int32_t unjoin(struct dmi_team_table *table, const struct dmi_team_step *
 static void gone(struct dmi_team_table *table, uint32_t process) {
   for (uint32_t i = 0; i < table->capacity; i++) {
     struct dmi_team_slot *slot = &table->slots[i];
-    if (slot->member == process) slot->member = slot->awaited = 0; /* a hole */
+    if (slot->member == process) { /* a hole; who has left first is waited for as if it lived */
+      if (slot->arrived != DMI_TEAM_LEAVES) slot->awaited = 0;
+      slot->member = 0;
+    }
     if (slot->next == process) slot->next = slot->ready = 0;
   }
 }

@@ -221,6 +221,25 @@ static void test_table_left(void **state) {
   free(table);
 }
 
+/* Who leaves and exits: somebody else is still awaited with its rank. */
+static void test_table_left_and_gone(void **state) {
+  struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  (void)state;
+  dmi_team_table_init(table, 7, 2, CAPACITY);
+  (void)join(table, 0, 10);
+  assert_int_equal(join(table, 1, 11).begins, 1);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 3});
+  (void)arrive(table, 1, 11, DMI_TEAM_LEAVES);
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).begins, 0);
+  assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_GONE, .process = 11}).begins,
+                   0);
+  assert_int_equal(join(table, 2, 12).begins, 0);
+  assert_int_equal(table->epoch, 1);
+  assert_int_equal(join(table, 1, 13).begins, 1);
+  assert_int_equal(table->slots[1].member, 13);
+  free(table);
+}
+
 static void test_table_overwritten(void **state) {
   struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
   (void)state;
@@ -244,6 +263,7 @@ int main(void) {
       cmocka_unit_test(test_trees),       cmocka_unit_test(test_combine),
       cmocka_unit_test(test_table),       cmocka_unit_test(test_table_overwritten),
       cmocka_unit_test(test_table_grows), cmocka_unit_test(test_table_left),
+      cmocka_unit_test(test_table_left_and_gone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
