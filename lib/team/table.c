@@ -234,6 +234,11 @@ static bool may_begin(const struct dmi_team_step *step) {
          step->what == DMI_TEAM_RESIZE;
 }
 
+/* Steps after which those that leave may go: not when somebody joins, of which there are many. */
+static bool may_free(const struct dmi_team_step *step) {
+  return step->what == DMI_TEAM_GONE || step->arrived != DMI_TEAM_NOT_ARRIVED;
+}
+
 void dmi_team_table_step(struct dmi_team_table *table, uint64_t bytes,
                          const struct dmi_team_step *step, void *in, uint64_t in_size) {
   struct dmi_team_answer answer = {.error = DMI_EINVAL, .rank = -1};
@@ -243,8 +248,9 @@ void dmi_team_table_step(struct dmi_team_table *table, uint64_t bytes,
     answer.error = table->moved ? DMI_TEAM_HAS_MOVED : change(table, step, &answer.rank);
     if (answer.error == DMI_OK && step->what != DMI_TEAM_LOOK) table->steps++;
     if (answer.error == DMI_OK && may_begin(step)) {
-      answer.news = all_arrived(table, step) || step->what == DMI_TEAM_RESIZE;
+      const bool all = all_arrived(table, step);
       answer.begins = begin(table, step);
+      answer.news = answer.begins || step->what == DMI_TEAM_RESIZE || (all && may_free(step));
     }
     answer.team = table->team;
     answer.steps = table->steps;

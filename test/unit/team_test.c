@@ -103,12 +103,15 @@ static struct dmi_team_answer arrive(struct dmi_team_table *table, int32_t rank,
 
 static void test_table(void **state) {
   struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  struct dmi_team_answer was;
   (void)state;
   dmi_team_table_init(table, 7, 2, CAPACITY);
   assert_int_equal(join(table, 2, 10).error, DMI_EINVAL);
-  assert_int_equal(join(table, 1, 10).begins, 0);
+  assert_int_equal(join(table, 1, 10).news, 0);
+  assert_int_equal(table->epoch, 0);
   assert_int_equal(join(table, 1, 11).error, DMI_EBUSY);
-  assert_int_equal(join(table, -1, 11).begins, 1); /* gets rank 0 */
+  assert_int_equal(join(table, -1, 11).news, 1); /* gets rank 0 */
+  assert_int_equal(table->epoch, 1);
   assert_int_equal(table->slots[0].member, 11);
   assert_int_equal(join(table, -1, 12).error, DMI_EBUSY);
   assert_int_equal(ask(table, (struct dmi_team_step){.what = DMI_TEAM_END}).error, DMI_EBUSY);
@@ -118,7 +121,9 @@ static void test_table(void **state) {
                    DMI_ESIZE);
   (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 3});
   assert_int_equal(arrive(table, 0, 11, DMI_TEAM_RESETS).begins, 0);
-  assert_int_equal(arrive(table, 1, 10, DMI_TEAM_RESETS).begins, 0);
+  was = arrive(table, 1, 10, DMI_TEAM_RESETS);
+  assert_int_equal(was.begins, 0);
+  assert_int_equal(was.news, 1); /* one that leaves could go now */
   assert_int_equal(join(table, -1, 12).begins, 1);
   assert_int_equal(table->size, 3);
   assert_int_equal(table->epoch, 2);
@@ -260,9 +265,12 @@ static void test_table_overwritten(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_trees),       cmocka_unit_test(test_combine),
-      cmocka_unit_test(test_table),       cmocka_unit_test(test_table_overwritten),
-      cmocka_unit_test(test_table_grows), cmocka_unit_test(test_table_left),
+      cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_combine),
+      cmocka_unit_test(test_table),
+      cmocka_unit_test(test_table_overwritten),
+      cmocka_unit_test(test_table_grows),
+      cmocka_unit_test(test_table_left),
       cmocka_unit_test(test_table_left_and_gone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
