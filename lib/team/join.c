@@ -142,7 +142,9 @@ static int32_t look(struct dmi_team_rank *rank, enum waits waits) {
     const bool goes = waits == TO_LEAVE && dmi_team_all_arrived(slots, answer.capacity);
     error = goes ? DMI_OK : DMI_EBUSY; /* the next epoch may have to wait for others that join */
   } else if (waits == TO_RESET) {
-    error = slot->member == self && rank->port.rank < answer.size
+    /* A later epoch is not its own: it was cut off, and another thread has the rank since. */
+    const bool next = answer.epoch == rank->port.epoch + 1;
+    error = next && slot->member == self && rank->port.rank < answer.size
                 ? begin(rank, &answer, slots)
                 : dmi_because(DMI_EINVAL, "the team has become smaller (DMI_team_resize)");
   }
@@ -252,6 +254,21 @@ static int32_t new_rank(struct dmi_process *process, int64_t addr, int32_t want,
   return error;
 }
 
+/* Gives the rank back.  DMI_OK: it is in an epoch, which has begun since the last look. */
+static int32_t unjoin(struct dmi_team_rank *rank, int32_t error) {
+  const dmi_uid_t self = rank->teams->process->access.core.self;
+  const struct dmi_team_step step = {
+      .what = DMI_TEAM_UNJOIN, .process = self, .rank = rank->port.rank};
+  struct dmi_team_answer answer;
+  struct dmi_team_slot *slots = NULL;
+  if (dmi_team_ask(&rank->at, &step, &answer, &slots) == DMI_OK &&
+      answer.epoch > rank->port.before && rank->port.rank < answer.size &&
+      slots[rank->port.rank].member == self)
+    error = begin(rank, &answer, slots);
+  free(slots);
+  return error;
+}
+
 int32_t dmi_team_join(struct dmi_process *process, DMI_local_team_t *team, int64_t addr,
                       int32_t want) {
   struct dmi_team_rank *rank = NULL;
@@ -262,15 +279,11 @@ int32_t dmi_team_join(struct dmi_process *process, DMI_local_team_t *team, int64
   if (error != DMI_OK) return dmi_fail(error);
   error = arrive(rank, DMI_TEAM_NOT_ARRIVED);
   if (error == DMI_OK) error = wait_epoch(rank, TO_JOIN);
+  if (error != DMI_OK) error = unjoin(rank, error);
   if (error == DMI_OK) {
     name(team, rank);
     return DMI_TRUE;
   }
-  (void)dmi_team_ask(
-      &rank->at,
-      &(struct dmi_team_step){
-          .what = DMI_TEAM_UNJOIN, .process = process->access.core.self, .rank = rank->port.rank},
-      &(struct dmi_team_answer){0}, NULL);
   end(rank);
   return dmi_fail(error);
 }
