@@ -72,7 +72,7 @@ enum dmi_wire_from {
 
 /* Properties of a message for its receiver. */
 #define DMI_BRINGS_PAGE 1 /* its body becomes a page of the receiver; these are counted */
-#define DMI_LENDABLE 2    /* a thread that waits may receive it (docs/wire.md, "Turns") */
+#define DMI_LENDABLE 2    /* a thread that waits may receive it (docs/wire.md, "Who receives") */
 
 /* Symbol, number, name, handler, class, sender, receiver; its struct in struct dmi_msg, flags
  * that it may have, bytes of a list element (0: no list), most bytes of the list, most bytes of

@@ -35,11 +35,12 @@
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
-#define LOOK_NS 100000     /* how long a borrower looks before it sleeps, while no byte comes */
-#define BUSY_NS 20000      /* if a yield takes longer, others want the processor */
-#define SLICE_NS 500000    /* and if it takes so long, they compute */
-#define VAIN_RESTS 64      /* waits that follow at most without looking, when that was in vain */
-#define CROWDED_RESTS 1024 /* and when others compute: each look may cost milliseconds */
+#define LOOK_NS 100000       /* how long a borrower looks before it sleeps, while no byte comes */
+#define LOOK_MOST_NS 1000000 /* and at most: bytes for others may come without end */
+#define BUSY_NS 20000        /* if a yield takes longer, others want the processor */
+#define SLICE_NS 500000      /* and if it takes so long, they compute */
+#define VAIN_RESTS 64        /* waits that follow at most without looking, when that was in vain */
+#define CROWDED_RESTS 1024   /* and when others compute: each look may cost milliseconds */
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
@@ -225,7 +226,8 @@ enum looked { PAID, IN_VAIN, CROWDED };
  * then a thread that sleeps is woken earlier than one that looks. */
 static enum looked look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
-  int64_t now = dmi_clock_ns(), since = now, before;
+  const int64_t begin = dmi_clock_ns();
+  int64_t now = begin, since = begin, before;
   do {
     uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
     loan->owed = !dmi_receive_lent(conn);
@@ -233,11 +235,12 @@ static enum looked look(struct dmi_net_loan *loan, const _Atomic uint32_t *word,
       loan->used = true;
       since = now;
     }
+    if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
     if (loan->owed || !waits(word, bit)) return PAID;
     before = now;
     sched_yield();
     now = dmi_clock_ns();
-  } while (now - since < LOOK_NS && now - before < BUSY_NS);
+  } while (now - since < LOOK_NS && now - begin < LOOK_MOST_NS && now - before < BUSY_NS);
   return now - before < SLICE_NS ? IN_VAIN : CROWDED;
 }
 

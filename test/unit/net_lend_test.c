@@ -564,6 +564,30 @@ static void test_look(void **state) {
   finish(nodes, 2);
 }
 
+/* Who looks sees that the daemon wants the connection, and need not sleep to be told. */
+static void test_look_wanted(void **state) {
+  (void)state;
+  struct dmi_net_look how = {0};
+  struct dmi_net_loan loan;
+  struct node nodes[2];
+  struct dmi_status *status = &sides[1].call[0].status;
+  uint64_t nudges = 0;
+  start(nodes, 2);
+  speak(&nodes[0], 2);
+  while (dmi_net_borrow(nodes[0].net, 2, &loan) < 0)
+    sched_yield();
+  dmi_status_begin(status);
+  loan.look = &how;
+  assert_false(dmi_lend_take(loan.conn));
+  dmi_net_receive(&loan, &status->state, DMI_STATUS_IN_FLIGHT);
+  assert_true(loan.owed);
+  assert_int_equal(read(loan.peer->nudge, &nudges, sizeof nudges), sizeof nudges);
+  assert_int_equal(nudges, 1);
+  dmi_net_give_back(&loan);
+  dmi_status_done(status, DMI_OK);
+  finish(nodes, 2);
+}
+
 /* If each wait is disturbed, lending pauses; if none is, it begins again. */
 static void test_rest(void **state) {
   (void)state;
@@ -730,16 +754,16 @@ static struct dmi_transport *open_memory(uint32_t machine) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_caller), cmocka_unit_test(test_one_node),
-      cmocka_unit_test(test_disturbed),  cmocka_unit_test(test_all_nodes),
-      cmocka_unit_test(test_other_way),  cmocka_unit_test(test_two_wait),
-      cmocka_unit_test(test_cut),        cmocka_unit_test(test_close),
-      cmocka_unit_test(test_tampered),   cmocka_unit_test(test_malformed),
-      cmocka_unit_test(test_refused),    cmocka_unit_test(test_send_fails),
-      cmocka_unit_test(test_stop),       cmocka_unit_test(test_look),
-      cmocka_unit_test(test_rest),       cmocka_unit_test(test_middle),
-      cmocka_unit_test(test_keep),       cmocka_unit_test(test_fence),
-      cmocka_unit_test(test_fence_early)};
+      cmocka_unit_test(test_one_caller),  cmocka_unit_test(test_one_node),
+      cmocka_unit_test(test_disturbed),   cmocka_unit_test(test_all_nodes),
+      cmocka_unit_test(test_other_way),   cmocka_unit_test(test_two_wait),
+      cmocka_unit_test(test_cut),         cmocka_unit_test(test_close),
+      cmocka_unit_test(test_tampered),    cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_send_fails),
+      cmocka_unit_test(test_stop),        cmocka_unit_test(test_look),
+      cmocka_unit_test(test_rest),        cmocka_unit_test(test_middle),
+      cmocka_unit_test(test_keep),        cmocka_unit_test(test_fence),
+      cmocka_unit_test(test_fence_early), cmocka_unit_test(test_look_wanted)};
   const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
   alarm(LIMIT);
   int failed = cmocka_run_group_tests(moves, NULL, NULL);
