@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 #include "dmi_api.h"
 #include "team/port_int.h"
+#include "team/table.h"
 
 /* ---- Messages of the port's epoch ----------------------------------------------------------- */
 
@@ -209,6 +210,7 @@ static bool comes_ahead(struct dmi_team_port *port, struct dmi_msg *msg) {
   if (msg->type != DMI_TEAM_EAGER && msg->type != DMI_TEAM_OFFER && msg->type != DMI_TEAM_LEAVE &&
       msg->type != DMI_TEAM_RESET)
     return false;
+  if (msg->team.from >= DMI_TEAM_RANKS_MOST) return false;
   if (port->epoch && msg->team.epoch > port->epoch + 1) return true;
   if (DMI_BROKEN(port, DMI_TEAM_NO_AHEAD)) return true;
   ahead = ahead_of(port, msg);

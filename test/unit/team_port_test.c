@@ -13,6 +13,7 @@
 
 #include "dmi_api.h"
 #include "team/port.h"
+#include "team/table.h"
 
 /* Rank 0 of 2, in epoch 5. */
 static struct dmi_team_port *port_new(void) {
@@ -211,6 +212,9 @@ static void test_port_trust(void **state) {
     msg.body = (struct dmi_slice){.ptr = large, .len = 65536};
     assert_int_equal(dmi_team_port_message(port, &msg, &out), i < 3);
   }
+  msg = said(DMI_TEAM_EAGER, 6, NULL);
+  msg.team.from = DMI_TEAM_RANKS_MOST; /* no team has it */
+  assert_false(dmi_team_port_message(port, &msg, &out));
   msg = said(DMI_TEAM_EAGER, 6, "a hole says this");
   msg.team.from = 2;
   assert_true(dmi_team_port_message(port, &msg, &out));
