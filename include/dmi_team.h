@@ -151,13 +151,16 @@ int32_t DMI_team_probe(DMI_local_team_t *team_ptr, int32_t rank, DMI_got_t *got_
 
 /*
  * Collective calls: all ranks make them in the same order, with the same
- * root, sizes, types and operations, which is not checked.
+ * root, sizes, types and operations, which is not checked, but for what
+ * would not fit.
  *
  * Errors of all: DMI_ELOST at each rank when a rank has no thread; when one
  * is lost meanwhile, at those that wait.  Where a call has failed so, all do
  * until DMI_team_reset.  DMI_ERESET.  DMI_EINVAL for a root
  * that there is not, a negative size or number, an unknown type or operation,
- * a pointer of NULL although there are bytes.  DMI_ENOMEM.
+ * a pointer of NULL although there are bytes.  DMI_ENOMEM, and DMI_ESIZE when
+ * other ranks give another size: at this rank; others may wait for it until
+ * it calls DMI_team_reset, which is needed then.
  */
 
 /* All ranks get the `size` bytes at `buf` of the root. */

@@ -14,6 +14,8 @@
 
 #define BLOCK ((uint64_t)64 << 10) /* bytes; messages that need not be pulled */
 
+#define FAILED "a rank of the team has no thread, or a collective call has failed"
+
 /* A send or receive of a collective call. */
 struct part {
   struct dmi_team_wait wait;
@@ -32,6 +34,24 @@ static void part_recv(struct dmi_team_rank *rank, struct part *part, int32_t fro
   dmi_team_begin_recv(rank, &part->wait, from, buf, size);
 }
 
+/* The call fails here, and so does each collective one behind it: bytes of one must not be taken
+ * for those of another. */
+static int32_t fail(struct dmi_team_rank *rank, int32_t error) {
+  struct dmi_team_carry carry;
+  dmi_team_lock(rank->teams, &carry);
+  dmi_team_fail(&rank->port, &carry.out);
+  dmi_team_unlock(rank->teams, rank, &carry);
+  return error;
+}
+
+/* A receive gets as many bytes as it expects: else the ranks have made different calls. */
+static int32_t end_recv(struct dmi_team_rank *rank, struct part *part) {
+  int32_t error = dmi_team_end(rank, &part->wait);
+  if (error == DMI_ESIZE || (error == DMI_OK && part->wait.op.got != part->wait.op.size))
+    return fail(rank, dmi_because(DMI_ESIZE, "another rank has called it with another size"));
+  return error;
+}
+
 static int32_t send_now(struct dmi_team_rank *rank, int32_t to, const void *buf, uint64_t size) {
   struct part part;
   part_send(rank, &part, to, buf, size);
@@ -41,7 +61,7 @@ static int32_t send_now(struct dmi_team_rank *rank, int32_t to, const void *buf,
 static int32_t recv_now(struct dmi_team_rank *rank, int32_t from, void *buf, uint64_t size) {
   struct part part;
   part_recv(rank, &part, from, buf, size);
-  return dmi_team_end(rank, &part.wait);
+  return end_recv(rank, &part);
 }
 
 /* ---- Checks --------------------------------------------------------------------------------- */
@@ -52,7 +72,7 @@ static int32_t check(struct dmi_team_rank *rank, int32_t root) {
   if (root < 0 || root >= rank->port.size)
     return dmi_because(DMI_EINVAL, "the team has no such rank");
   dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
-  if (rank->port.failed) error = dmi_because(DMI_ELOST, "a rank of the team has no thread");
+  if (rank->port.failed) error = dmi_because(DMI_ELOST, FAILED);
   if (rank->port.reset) error = DMI_ERESET;
   if (rank->port.stopped) error = DMI_EEND;
   dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);
@@ -137,7 +157,7 @@ static int32_t reduce(struct dmi_team_rank *rank, int32_t root, const unsigned c
   const uint64_t block = size < BLOCK ? BLOCK / size : 1;
   const uint64_t most = all < block ? all : block;
   unsigned char *more = malloc(most * size + 1), *sum = malloc(most * size + 1);
-  int32_t error = more && sum ? DMI_OK : DMI_ENOMEM;
+  int32_t error = more && sum ? DMI_OK : fail(rank, DMI_ENOMEM);
   uint64_t at = 0;
   while (error == DMI_OK) {
     uint64_t num = all - at < block ? all - at : block;
@@ -196,7 +216,7 @@ static int32_t with_all(struct dmi_team_rank *rank, unsigned char *buf, uint64_t
   const int32_t num = rank->port.size;
   struct part *parts = malloc((size_t)num * sizeof(*parts));
   int32_t error = DMI_OK;
-  if (!parts) return DMI_ENOMEM;
+  if (!parts) return fail(rank, DMI_ENOMEM);
   for (int32_t i = 0; i < num; i++) {
     unsigned char *at = buf + (uint64_t)i * size;
     if (i == rank->port.rank) continue;
@@ -204,7 +224,9 @@ static int32_t with_all(struct dmi_team_rank *rank, unsigned char *buf, uint64_t
     if (!is_send) part_recv(rank, &parts[i], i, at, size);
   }
   for (int32_t i = 0; i < num; i++) {
-    int32_t one = i == rank->port.rank ? DMI_OK : dmi_team_end(rank, &parts[i].wait);
+    int32_t one = DMI_OK;
+    if (i != rank->port.rank)
+      one = is_send ? dmi_team_end(rank, &parts[i].wait) : end_recv(rank, &parts[i]);
     if (error == DMI_OK) error = one;
   }
   free(parts);

@@ -141,6 +141,8 @@ void dmi_team_port_reset(struct dmi_team_port *port, struct dmi_team_out *out);
 bool dmi_team_port_drained(const struct dmi_team_port *port);
 /* A rank was lost with its process. */
 void dmi_team_port_lost(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out);
+/* T8: a collective call has failed, and so do all that wait, and all until the next epoch. */
+void dmi_team_fail(struct dmi_team_port *port, struct dmi_team_out *out);
 
 /* ---- port_message.c ---- */
 /* A message for this port, from process msg->origin.  It takes over msg->body; a body without a

@@ -67,8 +67,6 @@ void dmi_team_item_free(struct dmi_team_port *port, struct dmi_team_item *item);
 static inline bool dmi_team_alone(const struct dmi_team_port *port) {
   return port->holes + port->left + 1 >= (uint32_t)port->size;
 }
-/* T8: a collective call has failed, and so do all that wait. */
-void dmi_team_fail(struct dmi_team_port *port, struct dmi_team_out *out);
 /* Ends what waits for a rank that has left. */
 void dmi_team_end_left(struct dmi_team_port *port, int32_t rank, struct dmi_team_out *out);
 
