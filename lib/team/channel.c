@@ -5,17 +5,20 @@
  * receive that is posted, and completes it; the receiver, which looks for a while before it sleeps,
  * goes on.  From another process: the receiver reads the connection itself (access/status.c).
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utlist.h>
 
 #include "access/access.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "team/team_int.h"
 
-/* How often a receiver looks at most before it sleeps: some ten microseconds. */
-#define LOOKS 4000
+#define LOOK_NS 20000 /* how long a receiver looks before it sleeps */
+#define BUSY_NS 20000 /* if a yield takes longer, others want the processor */
+#define PAUSES 64     /* between two yields */
 
 /* ---- The rank of a thread ------------------------------------------------------------------- */
 
@@ -43,45 +46,41 @@ static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, c
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-/* Looks for a while.  What looking cost in vain is made up for by waits without it. */
+/* Looks for a while, and offers the processor to others meanwhile.  What looking cost in vain is
+ * made up for by waits without it. */
 static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
+  int64_t begin, before, now;
   if (rank->looks < DMI_TEAM_RESTS && rank->rests < DMI_TEAM_RESTS - rank->looks) {
     rank->rests++;
     return false;
   }
   rank->rests = 0;
-  for (int32_t i = 0; i < LOOKS; i++) {
-    if (dmi_status_is_done(status)) {
-      rank->looks = DMI_TEAM_RESTS;
-      return true;
+  begin = dmi_clock_ns();
+  do {
+    for (int32_t i = 0; i < PAUSES; i++) {
+      if (dmi_status_is_done(status)) {
+        rank->looks = DMI_TEAM_RESTS;
+        return true;
+      }
+      dmi_relax();
     }
-    dmi_relax();
-  }
-  rank->looks = rank->looks / 2;
+    before = dmi_clock_ns();
+    sched_yield();
+    now = dmi_clock_ns();
+  } while (now - begin < LOOK_NS && now - before < BUSY_NS);
+  rank->looks = now - before < BUSY_NS ? rank->looks / 2 : 0;
   return false;
 }
 
 /* May somebody in this process end the wait? */
 static bool is_near(const struct dmi_team_rank *rank, int32_t with) {
-  const dmi_uid_t self = rank->teams->process->access.core.self;
-  if (with >= 0) return rank->uids[with] == self;
-  for (int32_t i = 0; i < rank->port.size; i++) {
-    if (i != rank->port.rank && rank->uids[i] == self) return true;
-  }
-  return false;
+  return with < 0 ? rank->near : rank->uids[with] == rank->teams->process->access.core.self;
 }
 
 /* The process that ends the wait: its thread may receive from there.  0: not known. */
 static dmi_uid_t asked(const struct dmi_team_rank *rank, int32_t with) {
-  const dmi_uid_t self = rank->teams->process->access.core.self;
-  dmi_uid_t only = 0;
-  if (with >= 0) return rank->uids[with] == self ? 0 : rank->uids[with];
-  for (int32_t i = 0; i < rank->port.size; i++) {
-    if (i == rank->port.rank || rank->uids[i] == only) continue;
-    if (only || rank->uids[i] == self) return 0;
-    only = rank->uids[i];
-  }
-  return only;
+  if (is_near(rank, with)) return 0;
+  return with < 0 ? rank->only : rank->uids[with];
 }
 
 static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with) {

@@ -99,6 +99,21 @@ int32_t dmi_team_ask_free(struct dmi_team_at *at, const struct dmi_team_step *st
 
 /* ---- The next epoch ------------------------------------------------------------------------- */
 
+/* Where the other ranks are, for waits for any of them. */
+static void find_others(struct dmi_team_rank *rank, const uint32_t *uids, int32_t size) {
+  const dmi_uid_t self = rank->teams->process->access.core.self;
+  bool several = false;
+  rank->near = false;
+  rank->only = 0;
+  for (int32_t i = 0; i < size; i++) {
+    if (i == rank->port.rank || !uids[i]) continue;
+    if (uids[i] == self) rank->near = true;
+    if (rank->only && uids[i] != rank->only) several = true;
+    rank->only = uids[i];
+  }
+  if (several) rank->only = 0;
+}
+
 /* Takes part in the epoch that has begun. */
 static int32_t begin(struct dmi_team_rank *rank, const struct dmi_team_answer *answer,
                      const struct dmi_team_slot *slots) {
@@ -111,6 +126,7 @@ static int32_t begin(struct dmi_team_rank *rank, const struct dmi_team_answer *a
   dmi_team_lock(rank->teams, &carry);
   free(rank->uids);
   rank->uids = uids;
+  find_others(rank, uids, answer->size);
   (void)dmi_team_port_begin(&rank->port, answer->epoch, answer->size, uids, &carry.out);
   for (size_t i = 0; i < size; i++) { /* lost since: no view tells it any more */
     if (is_gone(process, uids[i])) dmi_team_port_lost(&rank->port, (int32_t)i, &carry.out);

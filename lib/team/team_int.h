@@ -29,6 +29,8 @@ struct dmi_team_rank {
   struct dmi_team_at at;     /* of its thread */
   struct dmi_team_port port; /* the lock of `teams`, as the next one */
   uint32_t *uids;            /* of the ranks in this epoch; 0: a hole */
+  bool near;                 /* other ranks of the epoch are in this process */
+  dmi_uid_t only;            /* all others are in this one; 0: in several, or there are none */
   _Atomic uint32_t news;     /* goes up when its thread is to look again, in reset or join */
   int32_t looks;             /* its thread: how often it looks before it sleeps */
   int32_t rests;             /* and how often it has not looked since that did not pay */
