@@ -144,13 +144,13 @@ static bool read_wait(const struct dmi_doing *doing, struct dmi_doing_state *sta
   return atomic_load_explicit(&doing->serial, memory_order_relaxed) == serial;
 }
 
-uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t above, struct dmi_doing_state *state,
+uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t below, struct dmi_doing_state *state,
                         uint32_t most) {
   uint32_t num = 0;
   pthread_mutex_lock(&lock);
-  for (const struct dmi_doing *at = all->first; at && num < most; at = at->next) {
+  for (const struct dmi_doing *at = all->last; at && num < most; at = at->prev) {
     struct dmi_doing_state *to = &state[num];
-    if (at->number <= above) continue;
+    if (at->number >= below) continue;
     to->number = at->number;
     to->who = at->who;
     to->thread = at->thread;

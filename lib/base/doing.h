@@ -98,8 +98,9 @@ struct dmi_doing_state {
   int64_t since; /* ns, of dmi_clock_ns */
 };
 
-/* The first threads with numbers above this one, at most `most`.  Returns how many. */
-uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t above, struct dmi_doing_state *state,
+/* The last threads with numbers below this one, at most `most`, downwards: so who goes on below the
+ * last one comes to an end, however many threads are made meanwhile.  Returns how many. */
+uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t below, struct dmi_doing_state *state,
                         uint32_t most);
 
 #endif

@@ -27,6 +27,8 @@ static void put_call(struct dmi_json *to, const struct dmi_doing_called *call) {
   dmi_json_text(to, where);
 }
 
+/* Lists go downwards by number: what begins meanwhile is above, so each list ends. */
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 /* ,"cpu":3,"state":"R", as /proc has them. */
@@ -77,8 +79,9 @@ static void put_wait(struct dmi_process *process, const struct dmi_doing_state *
 static uint64_t threads(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
   static const char *const who[] = {"other", "main", "dmi"};
   struct dmi_doing_state state[SOME];
+  uint64_t below = at ? at : UINT64_MAX;
   uint32_t num;
-  while ((num = dmi_doing_look(&process->access.doings, at, state, SOME)) != 0) {
+  while ((num = dmi_doing_look(&process->access.doings, below, state, SOME)) != 0) {
     for (uint32_t i = 0; i < num; i++) {
       size_t before = to->at;
       dmi_json_put(to, "{\"thread\":%" PRIu64 ",\"who\":\"%s\",\"tid\":%d", state[i].number,
@@ -88,8 +91,8 @@ static uint64_t threads(struct dmi_process *process, uint64_t at, struct dmi_jso
       put_call(to, &state[i].call);
       if (state[i].what != DMI_DOING_NOTHING) put_wait(process, &state[i], to);
       dmi_json_put(to, "}");
-      if (!dmi_see_line(to, before)) return at;
-      at = state[i].number;
+      if (!dmi_see_line(to, before)) return below;
+      below = state[i].number;
     }
   }
   return 0;
@@ -100,16 +103,17 @@ static uint64_t threads(struct dmi_process *process, uint64_t at, struct dmi_jso
 
 static uint64_t locks(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
   struct dmi_sync_held held[SOME];
+  uint64_t below = at ? at : UINT64_MAX;
   uint32_t num;
-  while ((num = dmi_sync_look(process->sync, at, held, SOME)) != 0) {
+  while ((num = dmi_sync_look(process->sync, below, held, SOME)) != 0) {
     for (uint32_t i = 0; i < num; i++) {
       size_t before = to->at;
       dmi_json_put(to, "{\"lock\":\"0x%" PRIx64 "\",\"thread\":%" PRIu64 ",\"op\":\"%" PRIu64 "\"",
                    (uint64_t)held[i].addr, held[i].doer, held[i].op);
       put_call(to, &held[i].call);
       dmi_json_put(to, "}");
-      if (!dmi_see_line(to, before)) return at;
-      at = held[i].serial;
+      if (!dmi_see_line(to, before)) return below;
+      below = held[i].serial;
     }
   }
   return 0;

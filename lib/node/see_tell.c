@@ -46,17 +46,21 @@ void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *n
   struct dmi_see_at at, where = {0};
   char place[DMI_WHERE_SIZE], text[64], more[48] = "";
   uint32_t num, all = 0;
-  for (uint64_t above = 0; (num = dmi_doing_look(&process->access.doings, above, state, SOME));
-       above = state[num - 1].number) {
+  for (uint64_t below = UINT64_MAX;
+       (num = dmi_doing_look(&process->access.doings, below, state, SOME)) != 0;
+       below = state[num - 1].number) {
     for (uint32_t i = 0; i < num; i++) {
-      if (!waits_for(process, &state[i], uid, &at) || all++) continue;
+      if (!waits_for(process, &state[i], uid, &at)) continue;
+      all++;
       first = state[i];
       where = at;
     }
   }
   if (!all) return;
   dmi_where(place, sizeof(place), first.call.caller);
-  if (all > 1) snprintf(more, sizeof(more), "; so do %" PRIu32 " more threads", all - 1);
+  if (all > 1)
+    snprintf(more, sizeof(more),
+             all == 2 ? "; so does 1 more thread" : "; so do %" PRIu32 " more threads", all - 1);
   dmi_say(&process->stream, DMI_LOG_WARN, "access",
           "%s has been in %s at %s for %.1f s, and waits for page %" PRIu64
           " of the mapping at 0x%" PRIx64 ", of %s%s",
@@ -96,13 +100,15 @@ static void write_all(FILE *file, struct dmi_process *process) {
   struct dmi_sync_held held[SOME];
   char place[DMI_WHERE_SIZE];
   uint32_t num;
-  for (uint64_t above = 0; (num = dmi_doing_look(&process->access.doings, above, state, SOME));
-       above = state[num - 1].number) {
+  for (uint64_t below = UINT64_MAX;
+       !ferror(file) && (num = dmi_doing_look(&process->access.doings, below, state, SOME)) != 0;
+       below = state[num - 1].number) {
     for (uint32_t i = 0; i < num; i++)
       write_thread(file, process, &state[i]);
   }
-  for (uint64_t above = 0; (num = dmi_sync_look(process->sync, above, held, SOME));
-       above = held[num - 1].serial) {
+  for (uint64_t below = UINT64_MAX;
+       !ferror(file) && (num = dmi_sync_look(process->sync, below, held, SOME)) != 0;
+       below = held[num - 1].serial) {
     for (uint32_t i = 0; i < num; i++) {
       dmi_where(place, sizeof(place), held[i].call.caller);
       fprintf(file, "the lock at 0x%" PRIx64 " is held here, taken by %s at %s\n",
@@ -125,7 +131,8 @@ void dmi_see_write_dump(struct dmi_process *process) {
   if (!good && fd >= 0) close(fd);
   if (good) {
     write_all(file, process);
-    good = fclose(file) == 0;
+    good = !ferror(file);
+    good = fclose(file) == 0 && good;
   }
   if (!good) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path, strerror(errno));

@@ -118,13 +118,14 @@ static bool let_go(struct dmi_sync *sync, int64_t addr, uint64_t *op) {
 }
 
 /* A table keeps the order in which notes came in. */
-uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t above, struct dmi_sync_held *held,
+uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t below, struct dmi_sync_held *held,
                        uint32_t most) {
-  struct held *at, *next;
+  const struct held *at;
   uint32_t num = 0;
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
-  HASH_ITER(hh, sync->held, at, next) {
-    if (at->serial <= above || num == most) continue;
+  at = sync->held ? ELMT_FROM_HH(sync->held->hh.tbl, sync->held->hh.tbl->tail) : NULL;
+  for (; at && num < most; at = at->hh.prev) {
+    if (at->serial >= below) continue;
     held[num++] = (struct dmi_sync_held){at->serial, at->addr, at->doer, at->op, at->call};
   }
   dmi_unlock(&sync->lock, DMI_RANK_LEAF);

@@ -29,9 +29,9 @@ struct dmi_sync_held {
   uint64_t op;                  /* the operation that took it */
   struct dmi_doing_called call; /* that took it */
 };
-/* The first of them with a serial above this one, at most `most`.  Returns how many.  Any thread.
- */
-uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t above, struct dmi_sync_held *held,
+/* The last of them with a serial below this one, at most `most`, downwards.  Returns how many.  Any
+ * thread. */
+uint32_t dmi_sync_look(struct dmi_sync *sync, uint64_t below, struct dmi_sync_held *held,
                        uint32_t most);
 
 /* Makes a new object of any kind: writes `size` zero bytes, which must lie in one page. */
