@@ -41,7 +41,8 @@ enum dmi_doing_what {
   DMI_DOING_STATUS,  /* for a call that was begun with a status */
   DMI_DOING_COORD,   /* for an answer of the coordinator */
   DMI_DOING_POLL,    /* for a notice */
-  DMI_DOING_THREAD,  /* for a thread: addr: uid of its process, size: its number there */
+  DMI_DOING_THREAD,  /* for the end of a thread: addr: uid of its process, size: its number there */
+  DMI_DOING_PROCESS, /* for an answer of the process that has a thread */
   DMI_DOING_SUSPEND, /* until another thread wakes it */
   DMI_DOING_KINDS
 };

@@ -164,6 +164,7 @@ static void dissolve(struct dmi_conn *conn) {
   if (conn->next != NULL) conn->next->prev = conn->prev;
   if (conn->stranger) net->stranger_num--;
   if (conn->peer->conn == conn) dmi_lend_way_out(conn->peer, NULL);
+  net->gone.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);
   dmi_frame_unref(conn->msg.body.frame); /* of a message that did not arrive completely */
   free_memory(conn);
 }

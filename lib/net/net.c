@@ -338,9 +338,18 @@ void dmi_net_run(struct dmi_net *net) {
   daemon_of = NULL;
 }
 
-struct dmi_net_traffic dmi_net_traffic(const struct dmi_net *net) {
-  return (struct dmi_net_traffic){atomic_load_explicit(&net->received, memory_order_relaxed),
-                                  atomic_load_explicit(&net->sent, memory_order_relaxed)};
+/* Who sends and receives counts only for its own peer or connection, where no other thread writes
+ * meanwhile. */
+struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net) {
+  struct dmi_net_traffic traffic = net->gone;
+  for (const struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
+    traffic.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    dmi_mutex_lock(&peer->lock);
+    traffic.sent += peer->sent;
+    dmi_mutex_unlock(&peer->lock);
+  }
+  return traffic;
 }
 
 void dmi_net_free(struct dmi_net *net) {

@@ -160,11 +160,14 @@ void dmi_net_close(struct dmi_net *net, uint32_t id);
  * `lost` is called. */
 void dmi_net_drop(struct dmi_net *net, uint32_t temp);
 
-/* Bytes that were received and sent since the start, of all connections.  Any thread. */
+/* Bytes that wait to be given to the system for this one; 0: there is no such peer.  Any thread. */
+uint64_t dmi_net_queued(struct dmi_net *net, uint32_t to);
+
+/* Bytes that were received and sent since the start, of all connections.  The daemon. */
 struct dmi_net_traffic {
   uint64_t received, sent;
 };
-struct dmi_net_traffic dmi_net_traffic(const struct dmi_net *net);
+struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net);
 
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);

@@ -229,10 +229,10 @@ struct dmi_net {
   struct ev_signal interrupt, terminate, hangup;
   struct ev_timer ending; /* after dmi_net_stop: checks whether all is sent */
   double ending_until;
-  _Atomic uint64_t received, sent; /* [A] bytes, of all connections */
-  _Atomic bool posted;             /* [A] */
-  _Atomic bool stop;               /* [A] */
-  _Atomic bool halt;               /* [A] */
+  struct dmi_net_traffic gone; /* bytes of connections and peers that are freed */
+  _Atomic bool posted;         /* [A] */
+  _Atomic bool stop;           /* [A] */
+  _Atomic bool halt;           /* [A] */
   bool expect_close;
   dmi_uid_t uid; /* ours; 0: none */
   uint8_t program[16];

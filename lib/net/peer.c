@@ -173,6 +173,7 @@ void dmi_peer_free_temp(struct dmi_net_peer *peer) {
   dmi_mutex_lock(&peer->lock); /* waits for the last thread that found it */
   dmi_mutex_unlock(&net->temp_lock);
   dmi_send_settle(peer);
+  net->gone.sent += peer->sent;
   dmi_mutex_unlock(&peer->lock);
   unlink_work(peer);
   unlink_dirty(peer);

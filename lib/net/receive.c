@@ -205,7 +205,6 @@ static void tidy(struct dmi_conn *conn) {
 static void heard(struct dmi_conn *conn, size_t bytes) {
   uint64_t before = atomic_load_explicit(&conn->heard, memory_order_relaxed);
   atomic_store_explicit(&conn->heard, before + bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&conn->net->received, bytes, memory_order_relaxed);
 }
 
 /* As fill, with sealing. */

@@ -132,7 +132,6 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) start += (size_t)sent;
   }
   int error = sent < 0 ? (int)-sent : 0;
-  if (sent > 0) atomic_fetch_add_explicit(&peer->net->sent, (uint64_t)sent, memory_order_relaxed);
   dmi_mutex_lock(&peer->lock);
   if (out != NULL) {
     out->start = start;
@@ -233,9 +232,10 @@ bool dmi_send_idle(struct dmi_net_peer *peer) {
 /* ---- For the upper layer --------------------------------------------------------------------- */
 
 /* True for answers: a process that is leaving may still wait for one, because its DMI_main may
- * go on. */
+ * go on, or because somebody looks at the program through it. */
 static bool is_answer(const struct dmi_msg *msg) {
-  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL;
+  return msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE || msg->type == DMI_MSG_FAIL ||
+         msg->type == DMI_SEE_ANSWER;
 }
 
 /* With the lock held: true if the peer has left, so that this thread must not send it this
@@ -274,6 +274,16 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   if (msg->list.frame != NULL) dmi_slice_drop(&msg->list);
   if (msg->body.frame != NULL) dmi_slice_drop(&msg->body);
   return true;
+}
+
+uint64_t dmi_net_queued(struct dmi_net *net, uint32_t to) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
+  uint64_t bytes = 0;
+  if (peer == NULL) return 0;
+  for (const struct dmi_seg *seg = peer->head; seg != NULL; seg = seg->next)
+    bytes += seg->end - seg->start + seg->big.len - seg->sent;
+  dmi_mutex_unlock(&peer->lock);
+  return bytes;
 }
 
 void dmi_net_bar(struct dmi_net *net, uint32_t uid) {

@@ -250,9 +250,10 @@ static void post(struct dmi_process *process, struct call *call) {
 
 /* The caller waits for the result. */
 static int32_t await(struct call *call) {
-  enum dmi_doing_what what = call->kind == POLL                         ? DMI_DOING_POLL
-                             : call->kind == JOIN || call->kind == WAKE ? DMI_DOING_THREAD
-                                                                        : DMI_DOING_COORD;
+  enum dmi_doing_what what = call->kind == POLL                           ? DMI_DOING_POLL
+                             : call->kind == JOIN                         ? DMI_DOING_THREAD
+                             : call->kind == WAKE || call->kind == DETACH ? DMI_DOING_PROCESS
+                                                                          : DMI_DOING_COORD;
   bool of_thread = what == DMI_DOING_THREAD;
   bool noted = dmi_doing_waits(&call->process->access.doings, what, of_thread ? call->a : 0,
                                of_thread ? call->b : 0, 0);

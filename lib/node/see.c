@@ -4,14 +4,16 @@
  * A viewer is a process that has proved the key and is no member.  It asks one member about itself
  * or about any other; that one passes the question on, and the answer back.  Members do not pass on
  * what members ask.  Nothing is gathered here: each answer has at most DMI_WIRE_SEEN bytes, and a
- * viewer gets so many as it has room for (WINDOW without a word that they have come).  So a viewer
- * that reads slowly or never costs WINDOW answers, and of such viewers there are VIEWERS.
+ * viewer gets so many as it has room for (WINDOW without a word that they have come).  That word is
+ * not believed blindly: it cannot be about questions that are not answered yet, and what is queued
+ * for the viewer counts, too.  So a viewer that reads slowly or never costs at most twice WINDOW
+ * answers, whatever it says, and of such viewers there are VIEWERS.
  *
  * What only the daemon may read is written here; the rest by a thread of its own, as finding lines
  * of the program takes long.
  *
  * Failure modes: a member that gives no answer for PATIENCE is told as silent; its answer is
- * dropped if it comes later.
+ * dropped if it comes later.  Without memory, or with too many questions, an answer says so, too.
  */
 #include "node/see_int.h"
 
@@ -28,14 +30,18 @@
 #include "node/runtime.h"
 #include "node/thread.h"
 
-#define VIEWERS 16   /* most at a time; when one more comes, who has asked last longest ago goes */
-#define WINDOW 8     /* answers that a viewer has not told to have got */
-#define PATIENCE 2.0 /* seconds */
+#define VIEWERS 16 /* most at a time; when one more comes, who has asked last longest ago goes */
+#define WINDOW 8   /* answers that a viewer has not told to have got */
+#define QUEUED (WINDOW * (DMI_WIRE_SEEN + 256)) /* bytes that wait for it: these, with headers */
+#define PATIENCE 2.0                            /* seconds */
+/* The same where places of the program are told: debug information is loaded for the first one. */
+#define PATIENCE_PLACES 8.0
 
 struct viewer {
   struct viewer *next;
   uint32_t temp;
   uint32_t asked; /* questions so far */
+  uint32_t heard; /* answers that it has told to have got */
 };
 
 /* A question that was passed on. */
@@ -93,6 +99,11 @@ void dmi_see_end(struct dmi_process *process) {
 void dmi_see_send(struct dmi_process *process, uint32_t to, uint32_t number, enum dmi_seen_how how,
                   uint64_t next, struct dmi_slice body) {
   struct dmi_msg msg = {.type = DMI_SEE_ANSWER, .body = body};
+  if (body.len && !body.frame) { /* no memory for it */
+    how = DMI_SEEN_SILENT;
+    next = 0;
+    msg.body = (struct dmi_slice){0};
+  }
   msg.seen = (struct dmi_msg_seen){.number = number, .how = (uint32_t)how, .next = next};
   if (!dmi_net_send(process->access.net, to, &msg)) dmi_slice_drop(&msg.body);
 }
@@ -136,7 +147,15 @@ void dmi_see_lost(struct dmi_process *process, uint32_t temp) {
   }
 }
 
-/* A question of it has come.  False: it asks more than it may. */
+/* How many of its questions are surely not answered yet. */
+static uint32_t unanswered(struct dmi_see *see, uint32_t temp) {
+  uint32_t num = dmi_see_thread_has(see->thread, temp);
+  for (const struct relay *at = see->relays; at; at = at->next)
+    num += at->temp == temp;
+  return num;
+}
+
+/* A question of it has come.  False: it asks more than it may, or says what is not true. */
 static bool may_ask(struct dmi_see *see, uint32_t temp, uint32_t heard) {
   struct viewer *viewer = take_out(see, temp);
   if (!viewer) {
@@ -151,7 +170,12 @@ static bool may_ask(struct dmi_see *see, uint32_t temp, uint32_t heard) {
   }
   viewer->next = see->viewers;
   see->viewers = viewer;
-  return viewer->asked++ - heard < WINDOW; /* more heard than asked is a large number */
+  /* Numbers that are not in order make large differences. */
+  if (heard - viewer->heard > viewer->asked - viewer->heard) return false;
+  if (viewer->asked - heard < unanswered(see, temp)) return false;
+  viewer->heard = heard;
+  if (dmi_net_queued(see->process->access.net, temp) > QUEUED) return false;
+  return viewer->asked++ - heard < WINDOW;
 }
 
 /* ---- Passing on ------------------------------------------------------------------------------ */
@@ -167,10 +191,15 @@ static void on_silent(struct ev_loop *loop, struct ev_timer *timer, int events) 
   relay_free(at);
 }
 
+static double patience(uint32_t what) {
+  return what == DMI_SEE_THREADS || what == DMI_SEE_LOCKS ? PATIENCE_PLACES : PATIENCE;
+}
+
 /* False: there is no such member, or no memory. */
 static bool pass_on(struct dmi_see *see, uint32_t temp, const struct dmi_msg_see *ask) {
   struct dmi_process *process = see->process;
   struct dmi_msg msg = {.type = DMI_SEE_ASK, .see = *ask};
+  struct ev_loop *loop = dmi_net_loop(process->access.net);
   struct relay *relay;
   if (!dmi_member_peer(process->member, ask->of)) return false;
   relay = calloc(1, sizeof(*relay));
@@ -188,15 +217,17 @@ static bool pass_on(struct dmi_see *see, uint32_t temp, const struct dmi_msg_see
   }
   relay->next = see->relays;
   see->relays = relay;
-  ev_timer_init(&relay->timer, on_silent, PATIENCE, 0.);
+  ev_timer_init(&relay->timer, on_silent, patience(ask->what), 0.);
+  ev_set_priority(&relay->timer, EV_MINPRI); /* an answer that is there already goes first */
   relay->timer.data = relay;
-  ev_timer_start(dmi_net_loop(process->access.net), &relay->timer);
+  ev_now_update(loop); /* this turn may have begun long ago */
+  ev_timer_start(loop, &relay->timer);
   return true;
 }
 
 bool dmi_see_on_answer(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct relay **at = &process->see->relays;
-  struct dmi_slice body = {0};
+  struct dmi_slice body = {.len = msg->body.len}; /* without memory the bytes were not kept */
   if (from >= DMI_NET_TEMP || msg->seen.how > DMI_SEEN_NOBODY) return false;
   while (*at && ((*at)->number != msg->seen.number || (*at)->to != from))
     at = &(*at)->next;
@@ -280,7 +311,9 @@ static void answer(struct dmi_see *see, uint32_t to, const struct dmi_msg_see *a
   struct dmi_json json = {text, 0, sizeof(text)};
   uint64_t next = 0;
   if (ask->what != DMI_SEE_MEMBERS && ask->what != DMI_SEE_PROCESS) {
-    dmi_see_thread_ask(see->thread, &(struct dmi_see_job){DMI_SEE_JOB_ANSWER, to, *ask, ""});
+    struct dmi_see_job job = {DMI_SEE_JOB_ANSWER, to, *ask, ""};
+    if (!dmi_see_thread_ask(see->thread, &job))
+      dmi_see_send(see->process, to, ask->number, DMI_SEEN_SILENT, 0, (struct dmi_slice){0});
     return;
   }
   if (ask->what == DMI_SEE_PROCESS) {

@@ -63,10 +63,14 @@ struct dmi_see_job {
   struct dmi_msg_see ask;   /* ANSWER */
   char name[DMI_NAME_TEXT]; /* SAY: of `to`, for people */
 };
-void dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job);
+/* False: it cannot be done. */
+bool dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job);
+/* How many answers to this one it has not begun. */
+uint32_t dmi_see_thread_has(struct dmi_see_thread *thread, uint32_t to);
 void dmi_see_thread_end(struct dmi_see_thread *thread);
 
-/* Sends an answer; takes over the body's reference.  Any thread, which then flushes. */
+/* Sends an answer; takes over the body's reference.  A body that could not be copied is told as
+ * silence.  Any thread, which then flushes. */
 void dmi_see_send(struct dmi_process *process, uint32_t to, uint32_t number, enum dmi_seen_how how,
                   uint64_t next, struct dmi_slice body);
 

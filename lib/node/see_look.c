@@ -56,9 +56,9 @@ bool dmi_see_has_addr(enum dmi_doing_what what) {
 }
 
 const char *dmi_see_wait_name(enum dmi_doing_what what) {
-  static const char *const names[DMI_DOING_KINDS] = {"nothing", "page",   "lock",   "cond",
-                                                     "barrier", "watch",  "status", "coordinator",
-                                                     "poll",    "thread", "suspend"};
+  static const char *const names[DMI_DOING_KINDS] = {"nothing", "page",   "lock",    "cond",
+                                                     "barrier", "watch",  "status",  "coordinator",
+                                                     "poll",    "thread", "process", "suspend"};
   return names[what];
 }
 

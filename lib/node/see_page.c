@@ -139,7 +139,7 @@ static bool copy_page(struct dmi_process *process, const struct dmi_msg_see *ask
     seen->bytes = size && page->role == DMI_ROLE_OWNER && size <= mapping->map.page_size - off &&
                   !(page->flags & DMI_PAGE_SPILLED);
     if (seen->bytes && page->frame) memcpy(seen->object, page->frame->bytes + off, size);
-    copy_waiters(page, ask, off, seen);
+    if (ask->at != UINT64_MAX) copy_waiters(page, ask, off, seen);
     dmi_unlock(&page->lock, DMI_RANK_PAGE);
   } else if (seen->hint == process->access.core.self) {
     seen->role = DMI_ROLE_OWNER; /* of zeros */
@@ -180,15 +180,20 @@ static const char *kind_name(uint8_t kind) {
                                  : "watch";
 }
 
+static void put_head(const struct seen_page *seen, const struct dmi_msg_see *ask,
+                     struct dmi_json *to) {
+  dmi_json_put(to, "{\"addr\":\"0x%" PRIx64 "\",\"role\":\"%s\",\"hint\":%" PRIu32, ask->addr,
+               roles[seen->role], seen->hint);
+  if (seen->acks) dmi_json_put(to, ",\"acks\":%" PRIu32, seen->acks);
+  put_object(seen, ask->what, to);
+  dmi_json_put(to, "}\n");
+}
+
 uint64_t dmi_see_page(struct dmi_process *process, const struct dmi_msg_see *ask,
                       struct dmi_json *to) {
   struct seen_page seen = {0};
   if (!copy_page(process, ask, &seen)) return 0;
-  dmi_json_put(to, "{\"addr\":\"0x%" PRIx64 "\",\"role\":\"%s\",\"hint\":%" PRIu32, ask->addr,
-               roles[seen.role], seen.hint);
-  if (seen.acks) dmi_json_put(to, ",\"acks\":%" PRIu32, seen.acks);
-  put_object(&seen, ask->what, to);
-  dmi_json_put(to, "}\n");
+  if (!ask->at) put_head(&seen, ask, to); /* pieces that come later are only of the queue */
   for (uint32_t i = 0; i < seen.num; i++) {
     dmi_json_put(to,
                  "{\"queued\":\"%s\",\"member\":%" PRIu32 ",\"op\":\"%" PRIu64

@@ -3,7 +3,7 @@
  * daemon does not wait for what takes long.  It is made for the first question.
  *
  * Failure modes: the system allows no more threads, or there is no memory, or there are more
- * questions than MOST: no answer, and who passed the question on tells of a silent process.
+ * questions than MOST: the answer is that there is none (DMI_SEEN_SILENT).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -100,9 +100,9 @@ static bool start(struct dmi_see_thread *thread) {
   return thread->runs;
 }
 
-void dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job) {
+bool dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job) {
   struct question *question = thread->runs || start(thread) ? malloc(sizeof(*question)) : NULL;
-  if (!question) return;
+  if (!question) return false;
   question->next = NULL;
   question->job = *job;
   dmi_mutex_lock(&thread->lock);
@@ -113,9 +113,22 @@ void dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job 
     question = NULL;
   }
   dmi_mutex_unlock(&thread->lock);
-  free(question);
+  if (question) { /* too many */
+    free(question);
+    return false;
+  }
   atomic_fetch_add(&thread->events, 1);
   dmi_futex_wake(&thread->events, 1);
+  return true;
+}
+
+uint32_t dmi_see_thread_has(struct dmi_see_thread *thread, uint32_t to) {
+  uint32_t num = 0;
+  dmi_mutex_lock(&thread->lock);
+  for (const struct question *at = thread->first; at; at = at->next)
+    num += at->job.type == DMI_SEE_JOB_ANSWER && at->job.to == to;
+  dmi_mutex_unlock(&thread->lock);
+  return num;
 }
 
 void dmi_see_thread_end(struct dmi_see_thread *thread) {

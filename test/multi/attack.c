@@ -21,6 +21,9 @@
  *                       different ones in turn)
  *   stop                ends it; answers how many were begun, came about and failed, and how many
  *                       milliseconds it took
+ *   look COUNT          the true handshake, then so many questions of one who looks at the program,
+ *                       who says of each answer that it has come, and reads none; answers how many
+ *                       could be sent before it was closed
  *   program             the id of the running program, in hex
  *
  * raw, hold, drop, wrong and replay answer how many connections came about.  Half of those that go
@@ -31,6 +34,7 @@
 #include <sys/resource.h>
 
 #include "../unit/net_raw.h"
+#include "msg/wire.h"
 #include "attack_flood.h"
 
 #define HELD 900
@@ -113,6 +117,25 @@ static void tell_program(void) {
   }
   close(fd);
   puts(sodium_bin2hex(text, sizeof text, mine.program, sizeof mine.program));
+}
+
+/* Each question is true but for `heard`. */
+static int look(int count) {
+  unsigned char hello[DMI_HELLO_BYTES], said[RAW_SAID], bytes[DMI_WIRE_HEADER];
+  struct dmi_hello mine = true_hello();
+  struct dmi_msg msg = {.type = DMI_SEE_ASK};
+  int fd = raw_connect_to(port), done = 0;
+  if (fd < 0) die("connect");
+  dmi_hello_put(hello, &mine);
+  if (!handshake(fd, hello, said) || raw_answer(fd) != DMI_HELLO_OK) die("handshake");
+  for (; done < count; done++) {
+    msg.see = (struct dmi_msg_see){
+        .what = DMI_SEE_MEMBERS, .number = (uint32_t)done + 1, .heard = (uint32_t)done};
+    dmi_wire_put(bytes, &msg);
+    if (!raw_send(fd, bytes, sizeof bytes)) break;
+  }
+  close(fd);
+  return done;
 }
 
 /* Sends these bytes on `count` connections, one after the other; leaves these open if `hold`. */
@@ -220,6 +243,8 @@ static void obey(char *line) {
     printf("%d\n", replay(number));
   } else if (sscanf(line, "flood %31s %d %d %d", first, &number, &sources, &begun) == 4) {
     flood(first, number, sources, begun);
+  } else if (sscanf(line, "look %d", &number) == 1) {
+    printf("%d\n", look(number));
   } else if (strncmp(line, "stop", 4) == 0) {
     stop_flood();
   } else if (strncmp(line, "program", 7) == 0) {

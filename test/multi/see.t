@@ -75,9 +75,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
     my $taken = $place->('DMI_mutex_lock', 'holds', 'crosswise');
     my $main = qr/DMI_main of process 0 \(\S+\)/;
     my $thread = qr/thread 1 of process 1 \(\S+\)/;
-    like($deadlock, qr/^  $main, in $waits, waits for the lock at 0x\w+ \(page 0 .*?\), held by $thread, taken by $taken; 1\. in line$/m,
+    like($deadlock, qr/^  $main, in $waits, waits for the lock at 0x\w+ \(page 0 .*?\), held by $thread, taken by $taken; number 1 in line$/m,
       'DMI_main waits for the other thread');
-    like($deadlock, qr/^  $thread, in $waits, waits for the lock at 0x\w+ .*?, held by $main, taken by $taken; 1\. in line$/m,
+    like($deadlock, qr/^  $thread, in $waits, waits for the lock at 0x\w+ .*?, held by $main, taken by $taken; number 1 in line$/m,
       'which waits for DMI_main');
     is(scalar(() = $out =~ /DEADLOCK/g), 1, 'there is one deadlock');
   }
@@ -90,7 +90,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $out = look_until($first, qr/2 of 3 have come/, '--threads');
   my $meets = $place->('DMI_local_barrier_sync', 'meets', 'meet');
   my $never = $place->('DMI_suspend', 'never comes', 'meet');
-  like($out, qr/^  DMI_main in $meets, for [\d.]+ s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; not come:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ s$/m,
+  like($out, qr/^  DMI_main in $meets, for [\d.]+ s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; still missing:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ s$/m,
     'who has not come is named, with what it does');
   unlike($out, qr/DEADLOCK/, 'a thread that others may wake is no deadlock');
   $first->signal('INT');
@@ -187,6 +187,24 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   print $more "4 0 0 0\n" x 8;
   stop($deaf);
   like((look($first, '--threads'))[0], qr/DMI_main/, 'others look all the same');
+
+  # One that never reads, and says that it has: what is queued for it tells.
+  {
+    my $tool = $t->build . '/test/multi/attack';
+    -x $tool or $t->fail_now("$tool is built (make check-programs)");
+    # The program's identity: the first bytes of the build id, a note in the executable.
+    open my $file, '<:raw', $program or die "$program: $!";
+    my ($build) = do { local $/; <$file> } =~ /\x04\0\0\0.\0\0\0\x03\0\0\0GNU\0(.{16})/s ? unpack 'H*', $1 : die 'no build id';
+    pipe my $in, my $lies or die;
+    $lies->autoflush(1);
+    my $liar = $t->spawn([$tool, $first->port, $t->key_file, $build], name => 'liar', stdin => $in);
+    print $lies "look 300000\n";
+    my $sent = $liar->expect_out(qr/^(\d+)$/m);
+    cmp_ok($sent, '<', 300_000, 'one that does not read is closed, whatever it says');
+    $first->expect_err(qr/^dmi: .*malformed message \(150 SEE\)/m);
+    close $lies;
+    $liar->wait_exit(0);
+  }
 
   # 16 more: the one that has asked last longest ago has to go.
   my @many = map { [$view->("viewer $_")] } 1 .. 16;

@@ -76,7 +76,7 @@ sub run {
       next;
     }
     vec(my $bits = '', fileno $self->{answers}, 1) = 1;
-    die "it does not answer (for $PATIENCE s): it may be stopped, or busy\n"
+    die "the process that was asked has not answered for $PATIENCE s: it may be stopped, or busy\n"
       if !select $bits, undef, undef, $PATIENCE;
     my $count = sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
     $self->_ended if !$count;
@@ -122,15 +122,19 @@ sub all {
   my %all = (members => [], mappings => [], objects => {}, time => time);
   $self->ask(members => 0, 0, sub { $all{members} = $_[0] // [] });
   $self->run;
-  for my $member (@{ $all{members} }) {
-    for my $part (@parts) {
+  # The first question is answered at once, so a silent process is known before it is asked for what
+  # may take long.
+  my ($now) = grep { $_ eq 'process' } @parts;
+  for my $part ('process', grep { $_ ne 'process' } @parts) {
+    for my $member (@{ $all{members} }) {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        if ($part eq 'process') { $member->{process_now} = $lines->[0] }
-        else { $member->{$part} = $lines }
+        if ($part ne 'process') { $member->{$part} = $lines }
+        elsif ($now) { $member->{process_now} = $lines->[0] }
       });
     }
+    $self->run if $part eq 'process';
   }
   $self->run;
   $all{mappings} = _mappings($all{members});
@@ -161,7 +165,7 @@ sub _objects {
       my $kind = $what{ $thread->{waits} } ? $thread->{waits} : 'page';
       my $object = $all->{objects}{"$kind $thread->{addr}"} //= { kind => $kind, addr => $thread->{addr} };
       next if $object->{asked}++;
-      my $owner = $thread->{role} eq 'owner' ? $member->{member} : $thread->{hint};
+      my $owner = ($thread->{role} // '') eq 'owner' ? $member->{member} : $thread->{hint};
       $self->_follow($object, $owner || $member->{member}, $HOPS);
     }
   }
@@ -177,7 +181,7 @@ sub _follow {
     return $object->{silent} = JSON::PP::true if !$lines;
     my ($head, @queue) = @$lines;
     return delete $object->{owner} if !$head;
-    if ($head->{role} ne 'owner' && $head->{hint} && $head->{hint} != $uid && $hops) {
+    if (($head->{role} // '') ne 'owner' && $head->{hint} && $head->{hint} != $uid && $hops) {
       return $self->_follow($object, $head->{hint}, $hops - 1);
     }
     $object->{$_} = $head->{$_} for grep { exists $head->{$_} } qw(role holder arrived needed acks);

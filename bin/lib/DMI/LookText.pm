@@ -111,7 +111,7 @@ sub address {
 sub owner {
   my ($waits, $thread) = @_;
   my $object = $waits->object($thread);
-  my $uid = $object->{owner} // $thread->{hint} or return '';
+  my $uid = $object->{owner} // $thread->{hint} or return 'a process that is not known';
   my $text = $waits->process_name($uid);
   return "$text, which gives no answer" if $object->{silent} || ($waits->{member}{$uid} && $waits->{member}{$uid}{silent});
   return $text;
@@ -125,7 +125,7 @@ sub lock_text {
     : !$held->{key} ? 'held by a thread of ' . $waits->process_name($held->{member})
     : 'held by ' . ($waits->{thread}{ $held->{key} } ? $waits->thread_name($waits->{thread}{ $held->{key} })
     : 'a thread that has ended, of ' . $waits->process_name($held->{member})) . ', taken by ' . call($held);
-  return 'for the lock at ' . address($thread) . ", $by" . ($place ? "; $place. in line" : '');
+  return 'for the lock at ' . address($thread) . ", $by" . ($place ? "; number $place in line" : '');
 }
 
 sub barrier_text {
@@ -136,12 +136,13 @@ sub barrier_text {
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
   return "$text; no thread uses it that has not come" if !@missing;
-  return "$text; not come:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
+  return "$text; still missing:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
 }
 
 my %simple = (
   status => 'for a call that was begun with a status',
   coordinator => 'for an answer of the process that orders joins and leaves',
+  process => 'for an answer of the process of a thread',
   poll => 'for a notice (a process joins or leaves)',
   suspend => 'until another thread wakes it',
 );
@@ -152,7 +153,7 @@ sub wait_text {
   return lock_text($waits, $thread) if $what eq 'lock';
   return barrier_text($waits, $thread) if $what eq 'barrier';
   return 'for a signal of the condition at ' . address($thread) if $what eq 'cond';
-  return 'for other bytes at ' . address($thread) if $what eq 'watch';
+  return 'until the bytes at ' . address($thread) . ' change' if $what eq 'watch';
   if ($what eq 'thread') {
     my $other = $waits->by_number(@{ $thread->{joins} }{qw(member number)});
     return 'for thread ' . $thread->{joins}{number} . ' of ' . $waits->process_name($thread->{joins}{member})
@@ -170,7 +171,7 @@ sub doing {
   my ($thread) = @_;
   my $where = call($thread);
   return "in $where, for " . duration($thread->{ns} / 1e9) if $thread->{waits};
-  my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is in no wait of DMI';
+  my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is not waiting in DMI';
   return "$runs; last call: $where";
 }
 
