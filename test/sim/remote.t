@@ -34,7 +34,7 @@ my @rules = (
   [BOOK_NEEDS => 20], [BOOK_DROP => 20], [BOOK_WANT => 20], [BOOK_TELL => 60],
   [BOOK_REPLACE => 20], [BOOK_ADDR => 20], [BOOK_LINEAGE => 20], [BOOK_DEEP => 20],
   [BOOK_SPARE => 20], [BOOK_GEN => 1000], [BOOK_CLOSED => 20], [BOOK_STEAL => 20],
-  [BOOK_POISON => 40], [BOOK_FATAL => 100],
+  [BOOK_POISON => 40], [BOOK_FATAL => 200],
 );
 for my $rule (@rules) {
   my ($name, $runs) = @$rule;
