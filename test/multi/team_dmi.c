@@ -273,6 +273,23 @@ static void all_done(void) {
   EQ(DMI_errno(), DMI_ERESET);
 }
 
+/* Rank 1 sends another size than the root expects: the root is told, and the others released. */
+static void other_size(int64_t bytes) {
+  unsigned char part[16] = {0};
+  int64_t *all = calloc((size_t)size, 8);
+  OK(DMI_team_reset(self_team));
+  if (rank == 0) {
+    FAILS(DMI_team_gather(self_team, 0, part, 8, all), DMI_ESIZE);
+    FAILS(DMI_team_bcast(self_team, 0, part, 8), DMI_ELOST);
+  } else {
+    if (!DMI_team_gather(self_team, 0, part, rank == 1 ? bytes : 8, NULL))
+      EQ(DMI_errno(), DMI_ERESET);
+    FAILS(DMI_team_recv(self_team, 0, part, 16, NULL, NULL), DMI_ERESET);
+  }
+  OK(DMI_team_reset(self_team));
+  free(all);
+}
+
 /* ---- Sizes ---------------------------------------------------------------------------------- */
 
 static void check_size(int32_t wanted_size) {
@@ -300,6 +317,8 @@ static void whole(const struct job *job) {
   resets();
   ring();
   all_done();
+  if (size > 1) other_size(4);
+  if (size > 1) other_size(16);
   /* One rank less, and then as before. */
   if (size > 1) {
     const int32_t old = size;
