@@ -21,9 +21,10 @@
  *                       different ones in turn)
  *   stop                ends it; answers how many were begun, came about and failed, and how many
  *                       milliseconds it took
- *   look COUNT          the true handshake, then so many questions of one who looks at the program,
- *                       who says of each answer that it has come, and reads none; answers how many
- *                       could be sent before it was closed
+ *   look COUNT OF       the true handshake, then so many questions about a member (0: the one that
+ *                       is asked) of one who looks at the program, who says of each answer that it
+ *                       has come, and reads none; answers how many could be sent before it was
+ *                       closed
  *   program             the id of the running program, in hex
  *
  * raw, hold, drop, wrong and replay answer how many connections came about.  Half of those that go
@@ -120,7 +121,7 @@ static void tell_program(void) {
 }
 
 /* Each question is true but for `heard`. */
-static int look(int count) {
+static int look(int count, uint32_t of) {
   unsigned char hello[DMI_HELLO_BYTES], said[RAW_SAID], bytes[DMI_WIRE_HEADER];
   struct dmi_hello mine = true_hello();
   struct dmi_msg msg = {.type = DMI_SEE_ASK};
@@ -130,7 +131,7 @@ static int look(int count) {
   if (!handshake(fd, hello, said) || raw_answer(fd) != DMI_HELLO_OK) die("handshake");
   for (; done < count; done++) {
     msg.see = (struct dmi_msg_see){
-        .what = DMI_SEE_MEMBERS, .number = (uint32_t)done + 1, .heard = (uint32_t)done};
+        .what = DMI_SEE_MEMBERS, .of = of, .number = (uint32_t)done + 1, .heard = (uint32_t)done};
     dmi_wire_put(bytes, &msg);
     if (!raw_send(fd, bytes, sizeof bytes)) break;
   }
@@ -243,8 +244,8 @@ static void obey(char *line) {
     printf("%d\n", replay(number));
   } else if (sscanf(line, "flood %31s %d %d %d", first, &number, &sources, &begun) == 4) {
     flood(first, number, sources, begun);
-  } else if (sscanf(line, "look %d", &number) == 1) {
-    printf("%d\n", look(number));
+  } else if (sscanf(line, "look %d %d", &number, &sources) == 2) {
+    printf("%d\n", look(number, (uint32_t)sources));
   } else if (strncmp(line, "stop", 4) == 0) {
     stop_flood();
   } else if (strncmp(line, "program", 7) == 0) {
