@@ -71,7 +71,7 @@ static void result(struct dmi_process *process, const struct dmi_mact *act) {
 
 struct busy_wait {
   struct dmi_wait wait;
-  void (*known)(void *arg);
+  void (*known)(void *arg, int32_t error);
   void *arg;
 };
 
@@ -79,12 +79,12 @@ static void busy_known(struct dmi_process *process, struct dmi_wait *wait,
                        const struct dmi_mact *act) {
   struct busy_wait *busy = (struct busy_wait *)(void *)wait;
   (void)process;
-  (void)act;
-  if (busy->known) busy->known(busy->arg);
+  if (busy->known) busy->known(busy->arg, act->error);
   free(busy);
 }
 
-void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg) {
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg, int32_t error),
+                      void *arg) {
   struct busy_wait *busy = dmi_xalloc(1, sizeof(*busy));
   busy->wait.done = busy_known;
   busy->known = known;

@@ -25,11 +25,12 @@
 struct dmi_openxm {
   DMI_ox_server_t *server;
   pthread_t keeper;
+  struct dmi_status begun;    /* there is a server for the keeper, or an error */
   struct dmi_post ended_post; /* of the keeper, once */
   struct dmi_mutex telling;   /* the server is being told to end: the keeper must not free it */
+  bool stopped; /* under `telling`: it was told, or has ended; the keeper may have freed it */
   /* ---- the daemon's ---- */
   bool joined, leaving, ended;
-  bool stopped;       /* it was told to end: the keeper may have freed it */
   uint32_t calls;     /* functions that run */
   struct gate *gates; /* calls that wait until the coordinator knows of them */
 };
@@ -44,7 +45,7 @@ struct gate {
 
 /* ---- The daemon thread ----------------------------------------------------------------------- */
 
-static void known(void *arg) {
+static void known(void *arg, int32_t error) {
   struct gate *gate = arg;
   struct dmi_openxm *own = gate->process->openxm;
   if (gate->caller) { /* else the process has ended */
@@ -52,8 +53,8 @@ static void known(void *arg) {
     while (*at != gate)
       at = &(*at)->next;
     *at = gate->next;
-    own->calls++;
-    dmi_status_done(gate->caller, DMI_OK);
+    if (error == DMI_OK) own->calls++;
+    dmi_status_done(gate->caller, error);
   }
   free(gate);
 }
@@ -153,8 +154,10 @@ static void *keep(void *arg) {
   struct dmi_process *process = arg;
   struct dmi_openxm *own = process->openxm;
   pthread_setname_np(pthread_self(), "dmi-openxm");
+  if (dmi_status_wait(&own->begun) != DMI_OK) return NULL;
   process->program.ox->wait(own->server);
   dmi_mutex_lock(&own->telling);
+  own->stopped = true; /* who would tell it now finds it freed */
   dmi_mutex_unlock(&own->telling);
   process->program.ox->free(own->server); /* waits for functions */
   own->ended_post.run = has_ended;
@@ -172,14 +175,17 @@ static bool refuse(struct dmi_process *process, const char *why) {
   return false;
 }
 
-/* Of [ADDR:]PORT,PORT what is for control, and what for data; both for free(). */
+/* Of [ADDR:]PORT,[ADDR:]PORT what is for control, and what for data; both for free().  Without an
+ * address of its own data has that of control. */
 static void split(const char *place, char **control, char **data) {
-  const char *colon = strrchr(place, ':');
-  size_t addr = colon ? (size_t)(colon + 1 - place) : 0;
+  const char *second = strchr(place, ',') + 1;
   *control = dmi_xalloc_text(place);
-  *data = dmi_xalloc_text(place);
-  (*control)[strcspn(place, ",")] = '\0';
-  memmove(*data + addr, strchr(*data, ',') + 1, strlen(strchr(place, ',')));
+  (*control)[second - 1 - place] = '\0';
+  const char *colon = strchr(second, ':') ? NULL : strrchr(*control, ':');
+  size_t addr = colon ? (size_t)(colon + 1 - *control) : 0;
+  *data = dmi_xalloc(addr + strlen(second) + 1, 1);
+  memcpy(*data, *control, addr);
+  memcpy(*data + addr, second, strlen(second));
 }
 
 static bool start(struct dmi_process *process, const char *control, const char *data) {
@@ -192,13 +198,16 @@ static bool start(struct dmi_process *process, const char *control, const char *
   struct dmi_openxm *own = process->openxm = dmi_xalloc(1, sizeof(*own));
   char why[400];
   dmi_mutex_init(&own->telling, DMI_RANK_LEAF);
-  if (!process->program.ox->start(&own->server, &options, why, sizeof why))
-    return refuse(process, why);
-  if (pthread_create(&own->keeper, NULL, keep, process) == 0) return true;
-  process->program.ox->stop(own->server);
-  process->program.ox->wait(own->server);
-  process->program.ox->free(own->server);
-  return refuse(process, "needs a thread, and the system allows no more (ulimit -u)");
+  /* The keeper is first: a server with clients could not be ended from here, as their functions
+   * wait for this thread. */
+  dmi_status_begin(&own->begun);
+  if (pthread_create(&own->keeper, NULL, keep, process) != 0)
+    return refuse(process, "needs a thread, and the system allows no more (ulimit -u)");
+  bool good = process->program.ox->start(&own->server, &options, why, sizeof why);
+  dmi_status_done(&own->begun, good ? DMI_OK : DMI_EINVAL);
+  if (good) return true;
+  pthread_join(own->keeper, NULL);
+  return refuse(process, why);
 }
 
 bool dmi_openxm_begin(struct dmi_process *process) {

@@ -56,9 +56,10 @@ extern const struct dmi_access_above dmi_runtime_above;
 /* Sends and flushes; drops the message when the process has left.  Any thread. */
 void dmi_runtime_send(struct dmi_process *process, dmi_uid_t to, struct dmi_msg *msg);
 
-/* One more reason why the program must not end; known(arg) is called when the coordinator knows
- * that this process is busy, if `known` is not NULL. */
-void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg), void *arg);
+/* One more reason why the program must not end; known(arg, DMI_OK) is called when the coordinator
+ * knows that this process is busy, if `known` is not NULL; with DMI_EINACTIVE: it has ended. */
+void dmi_runtime_busy(struct dmi_process *process, void (*known)(void *arg, int32_t error),
+                      void *arg);
 /* One reason less; takes effect when no operation is in flight any more. */
 void dmi_runtime_idle(struct dmi_process *process);
 void dmi_runtime_idle_look(struct dmi_process *process);

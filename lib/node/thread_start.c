@@ -59,9 +59,11 @@ static void *thread_body(void *arg) {
 }
 
 /* The coordinator knows that this process is busy.  Only now may the creator learn that its thread
- * exists: it may end, and the program must not. */
-static void busy_known(void *arg) {
+ * exists: it may end, and the program must not.  With an error the program has ended, and the
+ * thread exists nevertheless. */
+static void busy_known(void *arg, int32_t error) {
   struct create_reply *create = arg;
+  (void)error;
   dmi_thread_reply(create->process, create->to, &create->msg);
   free(create);
 }

@@ -92,17 +92,26 @@ my $taken = IO::Socket::IP->new(LocalHost => '127.0.0.1', Listen => 1, LocalPort
 my $port = $taken->sockport;
 for my $bad ([$port => 1, qr/--ox $port: Address already in use/], ['no.such.host.invalid:1' => 1, qr/--ox no\.such\.host\.invalid:1: /],
     ['70000' => 2, qr/--ox 70000: an address and a port are needed/], ['a:b' => 2, qr/--ox a:b: /], [':1' => 2, qr/--ox :1: /],
-    ['1.2.3.4:5:6' => 2, qr/--ox 1\.2\.3\.4:5:6: /], ['1,70000' => 2, qr/--ox 1,70000: /], ['' => 2, qr/--ox : an address/]) {
+    ['1.2.3.4:5:6' => 2, qr/--ox 1\.2\.3\.4:5:6: /], ['1,70000' => 2, qr/--ox 1,70000: /],
+    ['1,a:b' => 2, qr/--ox 1,a:b: /], ['1,:1' => 2, qr/--ox 1,:1: /], ["0,127.0.0.1:$port" => 1, qr/--ox 127\.0\.0\.1:$port: Address already in use/], ['' => 2, qr/--ox : an address/]) {
   my ($place, $status, $says) = @$bad;
   my $process = $t->start($program, name => "--ox '$place'", opts => ['--ox', $place]);
   $process->wait_exit($status);
   like($process->err, $says, "--ox '$place'");
 }
-my ($two) = serve('two ports', place => 'localhost:0,0');
-my ($control, $data) = map { /:(\d+)$/ } map { @$_{qw(address data)} } $two->events('serves');
-isnt($control, $data, 'two ports');
-$c = OxClient->new(control => $control, data => $data);
-is($c->call(twice => zz(4))->pop, '8', 'one for each connection');
-$two->signal('INT');
-$two->wait_exit(0);
+my $v6 = IO::Socket::IP->new(LocalHost => '::1', Listen => 1, LocalPort => 0);
+for my $place ('localhost:0,0', '127.0.0.1:0,127.0.0.1:0', '0,localhost:0', '127.0.0.1:0,0', ($v6 ? '[::1]:0,[::1]:0' : ())) {
+  my ($two) = serve("two ports $place", place => $place);
+  my ($told) = $two->events('serves');
+  my ($control, $data) = map { /:(\d+)$/ } @$told{qw(address data)};
+  isnt($control, $data, "two ports: $place");
+  if ($place =~ /::1/) {
+    like($told->{$_}, qr/^\[?::1\]?:\d+$/, "$_ is at the address that is given") for qw(address data);
+  } else {
+    $c = OxClient->new(control => $control, data => $data);
+    is($c->call(twice => zz(4))->pop, '8', 'one for each connection');
+  }
+  $two->signal('INT');
+  $two->wait_exit(0);
+}
 $t->done;
