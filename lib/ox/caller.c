@@ -11,7 +11,11 @@
  *
  * One that waits for longer than LATE seconds is closed.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,18 +26,28 @@
 #define LATE 10.0 /* seconds */
 
 void dmi_ox_caller_free(struct dmi_ox_caller *caller) {
-  struct dmi_ox_caller **at = &caller->server->callers;
+  struct DMI_ox_server_t *server = caller->server;
+  struct dmi_ox_caller **at = &server->callers;
   while (*at != caller)
     at = &(*at)->next;
   *at = caller->next;
-  ev_io_stop(caller->server->loop, &caller->io);
-  ev_timer_stop(caller->server->loop, &caller->late);
+  ev_io_stop(server->loop, &caller->io);
+  ev_timer_stop(server->loop, &caller->late);
   if (caller->fd >= 0) close(caller->fd);
+  caller->listener->callers--;
   free(caller);
+  dmi_ox_server_watch(server);
+}
+
+/* Its watcher is called when more than so many bytes wait, or the other has closed. */
+static void wake_above(int fd, size_t bytes) {
+  int least = (int)bytes + 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
 static int take_fd(struct dmi_ox_caller *caller) {
   int fd = caller->fd;
+  if (caller->heard > 0) wake_above(fd, 0);
   caller->fd = -1;
   dmi_ox_caller_free(caller);
   return fd;
@@ -77,15 +91,22 @@ static struct dmi_ox_caller *partner(const struct dmi_ox_caller *control) {
   return data;
 }
 
+static void wait_again(struct dmi_ox_caller *caller) {
+  ev_timer_stop(caller->server->loop, &caller->late);
+  ev_timer_set(&caller->late, LATE, 0);
+  ev_timer_start(caller->server->loop, &caller->late);
+}
+
 /* True: something has changed, and it is to be called again. */
 static bool match_one(struct dmi_ox_caller *control) {
   if (!control->known || !control->control || next_of(control, true, NULL) != control) return false;
   bool was_told = control->told;
   if (!tell(control)) return true;
-  if (!was_told) { /* it has waited for its turn until now */
-    ev_timer_stop(control->server->loop, &control->late);
-    ev_timer_set(&control->late, LATE, 0);
-    ev_timer_start(control->server->loop, &control->late);
+  if (!was_told) { /* it has waited for its turn until now, and its data connection with it */
+    wait_again(control);
+    for (struct dmi_ox_caller *data = next_of(control, false, NULL); data != NULL;
+         data = next_of(control, false, data))
+      wait_again(data);
   }
   struct dmi_ox_caller *data = partner(control);
   if (data != NULL) begin_session(control, data);
@@ -129,21 +150,37 @@ static void read_password(struct dmi_ox_caller *caller) {
     become_known(caller);
 }
 
+static bool has_closed(int fd) {
+  struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+  return poll(&look, 1, 0) == 1 && look.revents != 0;
+}
+
+/* What it says the session will read; until then only whether it has gone matters: a control
+ * connection may have the turn of its host.  (Data may have ended: the session carries it out.) */
+static void look_at(struct dmi_ox_caller *caller) {
+  char bytes[64];
+  ssize_t got = recv(caller->fd, bytes, sizeof bytes, MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0 || (caller->control && has_closed(caller->fd))) {
+    dmi_ox_caller_free(caller);
+    return;
+  }
+  caller->answers = true;
+  if ((size_t)got == sizeof bytes || (size_t)got == caller->heard)
+    ev_io_stop(caller->server->loop, &caller->io); /* it need not say so much yet */
+  caller->heard = (size_t)got;
+  wake_above(caller->fd, caller->heard);
+}
+
 static void on_bytes(struct ev_loop *loop, struct ev_io *io, int events) {
   struct dmi_ox_caller *caller = io->data;
   struct DMI_ox_server_t *server = caller->server;
-  char byte;
-  (void)events;
+  (void)loop, (void)events;
   if (!caller->known) {
     read_password(caller);
     return;
   }
-  if (recv(caller->fd, &byte, 1, MSG_PEEK) == 0) {
-    dmi_ox_caller_free(caller); /* it has gone */
-  } else {
-    ev_io_stop(loop, io); /* the session will read it */
-    caller->answers = true;
-  }
+  look_at(caller);
   match(server);
 }
 
@@ -155,11 +192,14 @@ static void on_late(struct ev_loop *loop, struct ev_timer *timer, int events) {
   match(server);
 }
 
-void dmi_ox_caller_new(struct DMI_ox_server_t *server, int fd, bool control) {
+void dmi_ox_caller_new(struct dmi_ox_listener *listener, int fd) {
+  struct DMI_ox_server_t *server = listener->server;
   struct dmi_ox_caller *caller = dmi_ox_alloc(sizeof *caller), **at = &server->callers;
   caller->server = server;
   caller->fd = fd;
-  caller->control = control;
+  caller->listener = listener;
+  caller->control = listener->control;
+  listener->callers++;
   ev_io_init(&caller->io, on_bytes, fd, EV_READ);
   ev_timer_init(&caller->late, on_late, LATE, 0);
   caller->io.data = caller->late.data = caller;

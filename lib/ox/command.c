@@ -20,7 +20,7 @@ static void send_value(struct dmi_ox_session *s, struct dmi_ox_value *value) {
   dmi_ox_encode_word(&bytes, s->data.little, DMI_OX_DATA);
   dmi_ox_encode_word(&bytes, s->data.little, s->serial++);
   if (s->asir)
-    dmi_ox_encode_peer_value(&bytes, s->data.little, value);
+    dmi_ox_encode_peer_value(&bytes, s->data.little, s->doubles_64, value);
   else
     dmi_ox_encode_value(&bytes, s->data.little, value);
   dmi_ox_session_put(s, &s->data, bytes);
@@ -61,9 +61,27 @@ static struct dmi_ox_value *mathcap(void) {
   return dmi_ox_value_items(DMI_OX_MATHCAP, items, 1);
 }
 
-/* The client's mathcap: MATHCAP(LIST[LIST[version, STRING system, ...], ...]), or that list. */
+/* The client's mathcap: MATHCAP(LIST[LIST[version, STRING system, ...], commands,
+ * LIST[LIST[514, LIST of types], ...]]), or that list. */
+static const struct dmi_ox_value *list_of(const struct dmi_ox_value *cap) {
+  return cap->tag == DMI_OX_LIST ? cap : DMI_ox_item(cap, 0);
+}
+
+static bool lists_type(const struct dmi_ox_value *cap, int32_t type) {
+  const struct dmi_ox_value *list = list_of(cap);
+  const struct dmi_ox_value *all = list != NULL ? DMI_ox_item(list, 2) : NULL;
+  for (int64_t i = 0; all != NULL && i < DMI_ox_length(all); i++) {
+    const struct dmi_ox_value *pair = DMI_ox_item(all, i);
+    const struct dmi_ox_value *known = DMI_ox_item(pair, 1);
+    int64_t number;
+    for (int64_t j = 0; known != NULL && j < DMI_ox_length(known); j++)
+      if (DMI_ox_to_int64(DMI_ox_item(known, j), &number) && number == type) return true;
+  }
+  return false;
+}
+
 static bool names_asir(const struct dmi_ox_value *cap) {
-  const struct dmi_ox_value *list = cap->tag == DMI_OX_LIST ? cap : DMI_ox_item(cap, 0);
+  const struct dmi_ox_value *list = list_of(cap);
   const struct dmi_ox_value *about = list != NULL ? DMI_ox_item(list, 0) : NULL;
   for (int64_t i = 0; about != NULL && i < DMI_ox_length(about); i++) {
     const char *text = DMI_ox_bytes(DMI_ox_item(about, i), NULL);
@@ -74,10 +92,12 @@ static bool names_asir(const struct dmi_ox_value *cap) {
 
 static void set_mathcap(struct dmi_ox_session *s) {
   struct dmi_ox_value *cap = dmi_ox_stack_pop(s);
-  if (cap->tag == DMI_OX_MATHCAP || (cap->tag == DMI_OX_LIST && cap->list.num > 0))
+  if (cap->tag == DMI_OX_MATHCAP || (cap->tag == DMI_OX_LIST && cap->list.num > 0)) {
     s->asir = names_asir(cap);
-  else
+    s->doubles_64 = lists_type(cap, DMI_OX_DOUBLE_64);
+  } else {
     dmi_ox_stack_error(s, DMI_OX_E_ARGUMENT, "setMathCap: no mathcap is on the stack");
+  }
   DMI_ox_drop(cap);
 }
 

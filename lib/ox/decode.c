@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ox/memory.h"
+#include "ox/number.h"
 
 void dmi_ox_decoder_init(struct dmi_ox_decoder *d, const struct dmi_ox_limits *limits, bool little,
                          bool control) {
@@ -32,10 +33,6 @@ void dmi_ox_decoder_free(struct dmi_ox_decoder *d) {
   forget(d);
   free(d->frames);
   d->frames = NULL;
-}
-
-bool dmi_ox_decoder_inside(const struct dmi_ox_decoder *d) {
-  return d->state != DMI_OX_AT_HEAD || d->have > 0;
 }
 
 static uint32_t word_in(const struct dmi_ox_decoder *d, const unsigned char *w) {
@@ -288,6 +285,9 @@ static bool begin_body(struct dmi_ox_decoder *d, struct dmi_ox_message *message)
   d->body_len = number ? 4 * length : d->item == DMI_OX_DOUBLES ? 8 * length : length;
   d->body_have = 0;
   charge(d, d->body_len);
+  length = d->second && !d->skips ? mpz_size(d->numerator) * sizeof(mp_limb_t) : 0;
+  if (d->item == DMI_OX_RATIONAL && d->body_len + length > DMI_OX_RATIONAL_BYTES)
+    skip(d, DMI_OX_E_LIMIT, DMI_OX_RATIONAL_LARGE);
   go_to(d, DMI_OX_AT_BODY);
   return d->body_len == 0 && end_body(d, message);
 }

@@ -84,6 +84,8 @@ void dmi_ox_decoder_free(struct dmi_ox_decoder *d);
 size_t dmi_ox_decode(struct dmi_ox_decoder *d, const unsigned char *at, size_t len,
                      struct dmi_ox_message *message, bool *done);
 /* True when some of a message has come, and not all. */
-bool dmi_ox_decoder_inside(const struct dmi_ox_decoder *d);
+static inline bool dmi_ox_decoder_inside(const struct dmi_ox_decoder *d) {
+  return d->state != DMI_OX_AT_HEAD || d->have > 0;
+}
 
 #endif

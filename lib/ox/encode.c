@@ -67,21 +67,43 @@ static void put_peer_int32(struct dmi_ox_bytes *out, bool little, int32_t number
   dmi_ox_encode_word(out, little, number < 0 ? -(uint32_t)number : (uint32_t)number);
 }
 
-void dmi_ox_encode_peer_value(struct dmi_ox_bytes *out, bool little,
-                              const struct dmi_ox_value *value) {
-  if (value->tag == DMI_OX_INT32) {
-    put_peer_int32(out, little, value->int32);
-  } else if (value->tag == DMI_OX_DOUBLE_64) {
-    dmi_ox_encode_word(out, little, DMI_OX_DOUBLE);
-    put_double(out, little, value->number);
-  } else if (value->tag == DMI_OX_LIST) {
-    dmi_ox_encode_word(out, little, DMI_OX_LIST);
-    dmi_ox_encode_word(out, little, (uint32_t)value->list.num);
-    for (int32_t i = 0; i < value->list.num; i++)
-      dmi_ox_encode_peer_value(out, little, value->list.at[i]);
-  } else {
-    dmi_ox_encode_value(out, little, value);
+/* The first `kept` items of a list, and with `kept` INT32_MAX those of lists in it, keep INT32. */
+static void put_peer_value(struct dmi_ox_bytes *out, bool little, bool doubles_64,
+                           const struct dmi_ox_value *value, int32_t kept) {
+  switch (value->tag) {
+    case DMI_OX_INT32:
+      put_peer_int32(out, little, value->int32);
+      break;
+    case DMI_OX_DOUBLE_64:
+      dmi_ox_encode_word(out, little, doubles_64 ? DMI_OX_DOUBLE_64 : DMI_OX_DOUBLE);
+      put_double(out, little, value->number);
+      break;
+    case DMI_OX_LIST:
+    case DMI_OX_MATHCAP:
+    case DMI_OX_ERROR:
+      dmi_ox_encode_word(out, little, (uint32_t)value->tag);
+      if (value->tag == DMI_OX_LIST)
+        dmi_ox_encode_word(out, little, (uint32_t)value->list.num);
+      else /* of an error: serial and code; of a mathcap: everything */
+        kept = value->tag == DMI_OX_ERROR ? 2 : INT32_MAX;
+      for (int32_t i = 0; i < value->list.num; i++) {
+        const struct dmi_ox_value *item = value->list.at[i];
+        bool inner = value->tag != DMI_OX_LIST || kept == INT32_MAX;
+        if (value->tag == DMI_OX_LIST && i < kept && item->tag == DMI_OX_INT32)
+          dmi_ox_encode_value(out, little, item);
+        else
+          put_peer_value(out, little, doubles_64, item, inner ? kept : 0);
+      }
+      break;
+    default:
+      dmi_ox_encode_value(out, little, value);
+      break;
   }
+}
+
+void dmi_ox_encode_peer_value(struct dmi_ox_bytes *out, bool little, bool doubles_64,
+                              const struct dmi_ox_value *value) {
+  put_peer_value(out, little, doubles_64, value, 0);
 }
 
 void dmi_ox_encode_value(struct dmi_ox_bytes *out, bool little, const struct dmi_ox_value *value) {

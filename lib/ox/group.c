@@ -88,12 +88,14 @@ static bool combine(struct dmi_ox_session *s, struct dmi_ox_value *other) {
   const char *why = "", *name = op->name->bytes.at;
   struct dmi_ox_value *value;
   uint64_t size = op->data->size + other->size;
-  bool takes_long = size > DMI_OX_LONG && size <= s->settings.limits.message;
+  bool large = dmi_ox_number_is_large(*name, op->data, other);
+  bool takes_long = !large && size > DMI_OX_LONG && size <= s->settings.limits.message;
   if (op->data->tag == DMI_OX_ERROR || other->tag == DMI_OX_ERROR) {
     value = DMI_ox_keep(op->data->tag == DMI_OX_ERROR ? op->data : other);
   } else if ((strcmp(name, "+") == 0 || strcmp(name, "*") == 0) && !takes_long) {
     value = dmi_ox_number_op(*name, op->data, other, s->settings.limits.message, &why);
-    if (value == NULL) value = dmi_ox_value_error(s->command, DMI_OX_E_ARGUMENT, why);
+    if (value == NULL)
+      value = dmi_ox_value_error(s->command, large ? DMI_OX_E_LIMIT : DMI_OX_E_ARGUMENT, why);
   } else {
     struct dmi_ox_value *pair[2] = {DMI_ox_keep(op->data), other};
     struct dmi_ox_value *args = DMI_ox_list(pair, 2); /* drops both when it cannot be made */

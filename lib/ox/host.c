@@ -11,6 +11,7 @@
 
 #include "ox/function.h"
 #include "ox/host_int.h"
+#include "ox/socket.h"
 
 #define READ_BYTES ((size_t)64 << 10)
 #define FLUSH 5.0  /* seconds */
@@ -129,7 +130,11 @@ void dmi_ox_host_connected(struct dmi_ox_host *host, uint32_t id, int fd) {
 
 static void close_link(struct dmi_ox_host *host, uint32_t id) {
   struct dmi_ox_conn *conn = find_conn(host, id);
-  if (conn != NULL) conn->closing = true;
+  if (conn != NULL) {
+    conn->closing = true;
+    dmi_ox_bytes_free(&conn->out); /* it is on no account any more */
+    conn->from = 0;
+  }
   for (struct dmi_ox_open *open = host->opens, *next; open != NULL; open = next) {
     next = open->next;
     if (open->id == id) dmi_ox_open_free(host, open);
@@ -319,7 +324,7 @@ struct dmi_ox_host *dmi_ox_host_start(const struct dmi_ox_settings *settings,
                                       const struct sockaddr_storage *links, socklen_t links_len,
                                       void (*ended)(struct dmi_ox_host *host, void *arg),
                                       void *arg) {
-  struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+  struct ev_loop *loop = dmi_ox_socket_spare() ? ev_loop_new(EVFLAG_AUTO) : NULL;
   if (loop == NULL) return NULL;
   struct dmi_ox_host *host = dmi_ox_alloc(sizeof *host);
   host->loop = loop;

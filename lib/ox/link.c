@@ -93,6 +93,7 @@ enum dmi_ox_moved dmi_ox_link_receive(struct dmi_ox_session *s, int32_t rank,
                                       struct dmi_ox_value **value) {
   struct dmi_ox_stream *link = dmi_ox_link_find(s, rank);
   struct dmi_ox_message message;
+  s->op.reads = 0;
   if (link == NULL) {
     *value = link_error(s, rank, "there is no link");
     return DMI_OX_FAILED;
@@ -110,9 +111,23 @@ enum dmi_ox_moved dmi_ox_link_receive(struct dmi_ox_session *s, int32_t rank,
       DMI_ox_drop(message.value);
     }
   }
-  if (link->state != DMI_OX_ENDED) return DMI_OX_WAITS;
+  if (link->state != DMI_OX_ENDED) {
+    s->op.reads = link->id;
+    return DMI_OX_WAITS;
+  }
   *value = link_error(s, rank, "the link has ended");
   return DMI_OX_FAILED;
+}
+
+/* True while the value has to wait until others have been written: one link may have its queue, and
+ * all together, with the stack, what the session may have.  One value alone always has room. */
+static bool is_full(const struct dmi_ox_session *s, const struct dmi_ox_stream *link,
+                    const struct dmi_ox_value *value) {
+  uint64_t sum = 0;
+  if (link->queued > s->settings.limits.queue) return true;
+  for (size_t i = 0; i < s->num_links; i++)
+    sum += s->links[i]->queued;
+  return sum > 0 && s->used + s->run.used + sum + value->size > s->settings.limits.stack;
 }
 
 enum dmi_ox_moved dmi_ox_link_send(struct dmi_ox_session *s, int32_t rank,
@@ -123,11 +138,11 @@ enum dmi_ox_moved dmi_ox_link_send(struct dmi_ox_session *s, int32_t rank,
     *error = link_error(s, rank, link == NULL ? "there is no link" : "the link has ended");
     return DMI_OX_FAILED;
   }
-  if (link->queued > s->settings.limits.queue) return DMI_OX_WAITS;
+  if (is_full(s, link, value)) return DMI_OX_WAITS;
   dmi_ox_encode_word(&bytes, link->little, DMI_OX_DATA);
   dmi_ox_encode_word(&bytes, link->little,
                      rank < s->rank ? marked(s, sent_round(s, link)) : s->serial++);
-  dmi_ox_encode_peer_value(&bytes, link->little, value);
+  dmi_ox_encode_peer_value(&bytes, link->little, false, value);
   dmi_ox_session_put(s, link, bytes);
   return DMI_OX_MOVED;
 }
@@ -252,11 +267,15 @@ bool dmi_ox_link_reset(struct dmi_ox_session *s) {
   struct dmi_ox_op *op = &s->op;
   struct dmi_ox_stream *link;
   while (!op->sends && (link = next_link(s, op->rank, s->rank)) != NULL) {
-    if (!empty_link(s, link)) return false;
+    if (!empty_link(s, link)) {
+      op->reads = link->id;
+      return false;
+    }
     op->rank = link->rank;
   }
   if (!op->sends) op->rank = s->rank;
   op->sends = true;
+  op->reads = 0;
   while ((link = next_link(s, op->rank, s->nserver)) != NULL) {
     struct dmi_ox_bytes ball = {0};
     if (link->state != DMI_OX_ENDED) {

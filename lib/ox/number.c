@@ -69,6 +69,15 @@ static struct dmi_ox_value *of_rationals(char op, const struct dmi_ox_value *a,
   return value;
 }
 
+static bool is_exact(const struct dmi_ox_value *value) {
+  return is_integer(value) || value->tag == DMI_OX_RATIONAL;
+}
+
+bool dmi_ox_number_is_large(char op, const struct dmi_ox_value *a, const struct dmi_ox_value *b) {
+  if (!is_exact(a) || !is_exact(b) || a->size + b->size <= DMI_OX_RATIONAL_BYTES) return false;
+  return op == '/' || a->tag == DMI_OX_RATIONAL || b->tag == DMI_OX_RATIONAL;
+}
+
 struct dmi_ox_value *dmi_ox_number_op(char op, struct dmi_ox_value *a, struct dmi_ox_value *b,
                                       uint64_t limit, const char **why) {
   double x, y;
@@ -78,9 +87,11 @@ struct dmi_ox_value *dmi_ox_number_op(char op, struct dmi_ox_value *a, struct dm
     *why = "an operand is no number";
     return NULL;
   }
-  bool exact_a = is_integer(a) || a->tag == DMI_OX_RATIONAL;
-  bool exact_b = is_integer(b) || b->tag == DMI_OX_RATIONAL;
-  if (!exact_a || !exact_b) return of_doubles(op, x, y);
+  if (!is_exact(a) || !is_exact(b)) return of_doubles(op, x, y);
+  if (dmi_ox_number_is_large(op, a, b)) {
+    *why = DMI_OX_RATIONAL_LARGE;
+    return NULL;
+  }
   if (a->size + b->size > limit) {
     *why = "the result is too large";
     return NULL;

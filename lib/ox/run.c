@@ -142,7 +142,8 @@ static void step_op(struct dmi_ox_session *s, char op) {
   const char *why = "", name[] = {op, '\0'};
   struct dmi_ox_value *b = pop(run), *a = pop(run), *value = NULL;
   uint64_t size = a->size + b->size;
-  if (size > DMI_OX_LONG && size <= s->settings.limits.message) {
+  bool large = dmi_ox_number_is_large(op, a, b);
+  if (!large && size > DMI_OX_LONG && size <= s->settings.limits.message) {
     struct dmi_ox_value *pair[2] = {a, b}, *args = DMI_ox_list(pair, 2);
     if (args != NULL) {
       s->op = (struct dmi_ox_op){.kind = DMI_OX_OP_CALL};
@@ -158,7 +159,7 @@ static void step_op(struct dmi_ox_session *s, char op) {
   if (value != NULL)
     add(s, value);
   else
-    fail(s, DMI_OX_E_ARGUMENT, "", why);
+    fail(s, large ? DMI_OX_E_LIMIT : DMI_OX_E_ARGUMENT, "", why);
 }
 
 uint32_t dmi_ox_run_call(struct dmi_ox_session *s, struct dmi_ox_value *name,

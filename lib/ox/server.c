@@ -29,8 +29,14 @@ static void stop_listening(struct DMI_ox_server_t *server) {
   }
 }
 
-/* It listens while there is room for a session. */
-static void watch(struct DMI_ox_server_t *server) {
+/* Callers are bounded, too: with two ports for each, so that those of the one leave room for those
+ * of the other. */
+static bool has_room(const struct dmi_ox_listener *listener) {
+  int64_t each = (int64_t)listener->server->most + 8;
+  return listener->callers < (listener->server->same_port ? 2 * each : each);
+}
+
+void dmi_ox_server_watch(struct DMI_ox_server_t *server) {
   pthread_mutex_lock(&server->lock);
   bool on = server->sessions < server->most && !server->stopping;
   if (server->one && server->begun) stop_listening(server);
@@ -39,8 +45,9 @@ static void watch(struct DMI_ox_server_t *server) {
   for (int i = 0; i < 2; i++) {
     struct dmi_ox_listener *listener = &server->listeners[i];
     if (listener->fd < 0) continue;
-    if (on && !ev_is_active(&listener->io)) ev_io_start(server->loop, &listener->io);
-    if (!on && ev_is_active(&listener->io)) ev_io_stop(server->loop, &listener->io);
+    bool takes = on && has_room(listener);
+    if (takes && !ev_is_active(&listener->io)) ev_io_start(server->loop, &listener->io);
+    if (!takes && ev_is_active(&listener->io)) ev_io_stop(server->loop, &listener->io);
   }
 }
 
@@ -86,7 +93,7 @@ void dmi_ox_server_session(struct DMI_ox_server_t *server, int control, int data
     ev_async_send(server->loop, &server->changed);
   }
   pthread_mutex_unlock(&server->lock);
-  watch(server);
+  dmi_ox_server_watch(server);
 }
 
 /* A session has ended, or the server is to end. */
@@ -99,7 +106,7 @@ static void on_changed(struct ev_loop *loop, struct ev_async *async, int events)
   if (over)
     ev_break(loop, EVBREAK_ALL);
   else
-    watch(server);
+    dmi_ox_server_watch(server);
 }
 
 static void on_stop(struct ev_loop *loop, struct ev_async *async, int events) {
@@ -115,9 +122,12 @@ static void on_stop(struct ev_loop *loop, struct ev_async *async, int events) {
 /* ---- Listening ------------------------------------------------------------------------------- */
 
 /* Takes a connection; false: there is none, or it cannot. */
-static bool take(struct DMI_ox_server_t *server, struct dmi_ox_listener *listener) {
+static bool take(struct dmi_ox_listener *listener) {
+  errno = 0;
+  if (!has_room(listener)) return false;
   int fd = dmi_ox_socket_accept(listener->fd);
-  if (fd >= 0) dmi_ox_caller_new(server, fd, listener->control);
+  if (fd >= 0) dmi_ox_caller_new(listener, fd);
+  if (fd >= 0) dmi_ox_server_watch(listener->server);
   return fd >= 0;
 }
 
@@ -126,24 +136,24 @@ static void on_call(struct ev_loop *loop, struct ev_io *io, int events) {
   struct DMI_ox_server_t *server = listener->server;
   (void)events;
   /* A client's control connection has come before its data connection. */
-  while (!listener->control && !server->one && take(server, &server->listeners[0]))
+  while (!listener->control && !server->one && take(&server->listeners[0]))
     continue;
-  if (listener->fd >= 0 && take(server, listener)) return;
+  if (listener->fd >= 0 && take(listener)) return;
   if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
     ev_timer_set(&server->again, AGAIN, 0);
     ev_timer_start(loop, &server->again);
-    watch(server);
+    dmi_ox_server_watch(server);
   }
 }
 
 static void on_again(struct ev_loop *loop, struct ev_timer *timer, int events) {
   (void)loop, (void)events;
-  watch(timer->data);
+  dmi_ox_server_watch(timer->data);
 }
 
 static void *run(void *arg) {
   struct DMI_ox_server_t *server = arg;
-  watch(server);
+  dmi_ox_server_watch(server);
   ev_run(server->loop, 0);
   while (server->callers != NULL)
     dmi_ox_caller_free(server->callers);
@@ -322,6 +332,7 @@ int32_t DMI_ox_start(DMI_ox_server_t **server_ptr, const DMI_ox_options_t *optio
                      int64_t size) {
   /* Not epoll: its kernel object would still know a descriptor that a session's thread has taken.
    */
+  if (!dmi_ox_socket_spare()) return refuse(why, size, "server", strerror(errno));
   struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
   if (loop == NULL) return refuse(why, size, "libev", "no loop");
   struct DMI_ox_server_t *server = dmi_ox_alloc(sizeof *server);

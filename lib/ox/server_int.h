@@ -16,11 +16,13 @@
 struct dmi_ox_caller {
   struct dmi_ox_caller *next; /* in the order in which they came */
   struct DMI_ox_server_t *server;
+  struct dmi_ox_listener *listener; /* which has taken it */
   int fd;
   bool control; /* what it is to be; with one port for both: as it turns out */
   bool known;   /* has said the password */
   bool told;    /* the byte of order is sent */
   bool answers; /* it has sent something */
+  size_t heard; /* so many bytes of it were seen */
   size_t have;  /* bytes of the password */
   bool wrong;
   ev_io io;
@@ -31,6 +33,7 @@ struct dmi_ox_listener {
   struct DMI_ox_server_t *server;
   int fd; /* -1: none */
   bool control;
+  int64_t callers; /* of it, which wait */
   ev_io io;
 };
 
@@ -64,10 +67,12 @@ struct DMI_ox_server_t {
 };
 
 /* ---- caller.c ---- */
-void dmi_ox_caller_new(struct DMI_ox_server_t *server, int fd, bool control);
+void dmi_ox_caller_new(struct dmi_ox_listener *listener, int fd);
 void dmi_ox_caller_free(struct dmi_ox_caller *caller);
 
 /* ---- server.c ---- */
+/* Listens while there is room for sessions, and for callers. */
+void dmi_ox_server_watch(struct DMI_ox_server_t *server);
 /* Takes over both connections. */
 void dmi_ox_server_session(struct DMI_ox_server_t *server, int control, int data);
 

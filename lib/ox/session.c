@@ -277,8 +277,7 @@ void dmi_ox_session_returned(struct dmi_ox_session *s, uint32_t id, struct dmi_o
 static bool needed(const struct dmi_ox_session *s, const struct dmi_ox_stream *stream) {
   if (stream->id == DMI_OX_CONTROL || stream->state < DMI_OX_OPEN) return true;
   if (stream->id == DMI_OX_DATA_STREAM) return s->op.kind == DMI_OX_OP_NONE && !s->run.is;
-  return s->op.kind == DMI_OX_OP_RECV || s->op.kind == DMI_OX_OP_BCAST ||
-         s->op.kind == DMI_OX_OP_REDUCE || s->op.kind == DMI_OX_OP_RESET_LINKS;
+  return s->op.reads == stream->id;
 }
 
 bool dmi_ox_session_wants(const struct dmi_ox_session *s, uint32_t id) {

@@ -32,7 +32,7 @@ enum dmi_ox_act {
   DMI_OX_SEND,    /* bytes to a stream; they belong to who carries it out */
   DMI_OX_ACCEPT,  /* be the listener of link id: port or path */
   DMI_OX_CONNECT, /* connect link id to host and port, or path */
-  DMI_OX_CLOSE,   /* link id, also one that is not open yet; what is queued for it is sent first */
+  DMI_OX_CLOSE,   /* link id, also one that is not open yet; what is queued for it is dropped */
   DMI_OX_CALL,    /* call id of function name with args; dmi_ox_session_returned tells the result */
   DMI_OX_CANCEL,  /* nobody waits for call id any more */
   DMI_OX_AGAIN,   /* call dmi_ox_session_again when what has come was read */

@@ -52,6 +52,7 @@ struct dmi_ox_op {
   int32_t root;                /* BCAST, REDUCE */
   int64_t mask;                /* BCAST, REDUCE: where in the tree */
   bool sends;                  /* BCAST: has its data; RESET_LINKS: has those of all lower ranks */
+  uint32_t reads;              /* the link that it waits to read; 0: none */
   uint32_t id;                 /* OPEN: the link, REDUCE, CALL: the call; 0 none */
   struct dmi_ox_value *data;   /* SEND, BCAST, REDUCE */
   struct dmi_ox_value *name;   /* REDUCE: the operation, a string */
@@ -82,6 +83,7 @@ struct dmi_ox_session {
   bool (*known)(const char *name);
   bool ended;
   bool asir;          /* the client's mathcap says so */
+  bool doubles_64;    /* it lists type 40 */
   bool yields;        /* AGAIN was asked for */
   uint64_t balls;     /* SYNC_BALLs that the client still owes: data is discarded */
   uint64_t unsent;    /* SYNC_BALLs for the client: they wait while it does not read */

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOOP_FDS 6 /* of a loop: what it waits with, and its pipe; some for others meanwhile */
+
 bool dmi_ox_socket_split(const char *text, char host[DMI_OX_HOST_BYTES], char port[8]) {
   const char *colon = strrchr(text, ':'), *digits = colon != NULL ? colon + 1 : text;
   const char *from = text;
@@ -132,4 +134,15 @@ void dmi_ox_socket_set_port(struct sockaddr_storage *addr, int port) {
     ((struct sockaddr_in *)addr)->sin_port = htons((uint16_t)port);
   else if (addr->ss_family == AF_INET6)
     ((struct sockaddr_in6 *)addr)->sin6_port = htons((uint16_t)port);
+}
+
+bool dmi_ox_socket_spare(void) {
+  int fds[LOOP_FDS], num = 0, error;
+  while (num < LOOP_FDS && (fds[num] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0)
+    num++;
+  error = errno;
+  for (int i = 0; i < num; i++)
+    close(fds[i]);
+  errno = error;
+  return num == LOOP_FDS;
 }

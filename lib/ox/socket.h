@@ -32,5 +32,7 @@ bool dmi_ox_socket_is_loopback(const struct sockaddr_storage *addr);
 /* The address of the end here, with port 0. */
 bool dmi_ox_socket_here(int fd, struct sockaddr_storage *addr, socklen_t *len);
 void dmi_ox_socket_set_port(struct sockaddr_storage *addr, int port);
+/* False and errno when there are no descriptors for a loop of libev, which aborts without them. */
+bool dmi_ox_socket_spare(void);
 
 #endif

@@ -209,6 +209,39 @@ for (1 .. 3) {
 $server->signal('INT');
 $server->wait_exit(0);
 
+# ---- Connections that are no sessions ----------------------------------------------------------
+
+# One that has said its byte of order and gone does not keep its turn, which others of its host wait for.
+($server, @ports) = serve();
+my @gone = map { OxClient::_dial($ports[1]) } 1 .. 2;
+sysread $gone[0], my $order_byte, 1;
+syswrite $gone[0], "\1";
+my $next = OxClient::_dial($ports[1]);
+close $_ for @gone;
+my $began = time;
+$c = OxClient->new(@ports, control_socket => $next);
+is($c->execute('4+4')->pop, '8', 'a control connection that has answered and gone');
+ok(time - $began < 8, 'is not waited for');
+$server->signal('INT');
+$server->wait_exit(0);
+
+# More of them than are taken, and than there are descriptors.
+for my $limit (0, 40) {
+  my @command = ($ox_dmi, '--control', 0, '--data', 0, '--max-sessions', 2);
+  @command = ('sh', '-c', "ulimit -n $limit; exec \"\$0\" \"\$\@\"", @command) if $limit;
+  $server = $t->spawn(\@command, name => "many connections $limit");
+  my ($control, $data) = $server->expect_out(qr/^ox_dmi: listening: control \S+:(\d+) data \S+:(\d+)$/m);
+  my @many = map { OxClient::_dial($_ % 2 ? $control : $data) } 1 .. 60;
+  close $_ for @many;
+  $c = OxClient->new(control => $control, data => $data);
+  is($c->execute('5+5')->pop, '10', "after 60 connections at once" . ($limit && ", $limit descriptors"));
+  $server->signal('INT');
+  $server->wait_exit(0);
+}
+my $poor = $t->spawn(['sh', '-c', 'ulimit -n 9; exec "$0" "$@"', $ox_dmi, '--control', 0], name => 'no descriptors');
+$poor->wait_exit(1);
+like($poor->err, qr{server: Too many open files}, "without descriptors it says so");
+
 # ---- Password, reverse -------------------------------------------------------------------------
 
 my $file = $t->dir . '/pass';

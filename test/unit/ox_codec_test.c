@@ -15,6 +15,7 @@
 
 #include "ox/decode.h"
 #include "ox/encode.h"
+#include "ox/number.h"
 
 static const struct dmi_ox_limits limits = {.message = 1 << 20, .stack = 1 << 20, .depth = 20};
 
@@ -337,11 +338,11 @@ static void append_words(struct dmi_ox_bytes *bytes, const uint32_t *words, size
 }
 
 /* Reads bytes and a command behind them: the code of the fault, and the decoder keeps no memory. */
-static int32_t fault_of(struct dmi_ox_bytes *bytes) {
+static int32_t fault_within(struct dmi_ox_bytes *bytes, const struct dmi_ox_limits *most) {
   struct dmi_ox_decoder d;
   struct dmi_ox_message message;
   bool done;
-  dmi_ox_decoder_init(&d, &limits, false, false);
+  dmi_ox_decoder_init(&d, most, false, false);
   dmi_ox_encode_command(bytes, false, 99, DMI_OX_NOP);
   size_t used = dmi_ox_decode(&d, bytes->at, bytes->len, &message, &done);
   assert_true(done);
@@ -356,6 +357,10 @@ static int32_t fault_of(struct dmi_ox_bytes *bytes) {
   dmi_ox_decoder_free(&d);
   dmi_ox_bytes_free(bytes);
   return code;
+}
+
+static int32_t fault_of(struct dmi_ox_bytes *bytes) {
+  return fault_within(bytes, &limits);
 }
 
 static void nested(struct dmi_ox_bytes *bytes, int depth, uint32_t behind) {
@@ -393,6 +398,72 @@ static void test_limits(void **state) {
   memset(dmi_ox_bytes_add(&bytes, 4 * (size_t)words), 1, 4 * (size_t)words);
   append_words(&bytes, (uint32_t[]){DMI_OX_RATIONAL, 1, 1, 1, 2}, 5);
   assert_int_equal(fault_of(&bytes), DMI_OX_E_LIMIT);
+}
+
+/* Rationals are bounded, whatever a message may have: numerator and denominator together. */
+static void test_large_rationals(void **state) {
+  (void)state;
+  const struct dmi_ox_limits wide = {.message = 1 << 25, .stack = 1 << 25, .depth = 20};
+  const uint32_t half = (uint32_t)(DMI_OX_RATIONAL_BYTES / 8);
+  for (int i = 0; i < 3; i++) {
+    struct dmi_ox_bytes bytes = {0};
+    uint32_t first = i == 2 ? 2 * half + 1 : half, second = i == 0 ? half : half + 1;
+    if (i == 2) second = 1;
+    append_words(&bytes, (uint32_t[]){DMI_OX_DATA, 1, DMI_OX_RATIONAL, first}, 4);
+    memset(dmi_ox_bytes_add(&bytes, 4 * (size_t)first), 1, 4 * (size_t)first);
+    append_words(&bytes, &second, 1);
+    memset(dmi_ox_bytes_add(&bytes, 4 * (size_t)second), 1, 4 * (size_t)second);
+    assert_int_equal(fault_within(&bytes, &wide), i == 0 ? 0 : DMI_OX_E_LIMIT);
+  }
+  mpz_t large;
+  mpz_init_set_ui(large, 1);
+  mpz_mul_2exp(large, large, 8 * DMI_OX_RATIONAL_BYTES);
+  struct dmi_ox_value *a = dmi_ox_value_zz(large), *b = DMI_ox_from_digits("1/3"), *value;
+  const char *why = "";
+  assert_null(dmi_ox_number_op('+', a, b, UINT64_MAX, &why));
+  assert_string_equal(why, DMI_OX_RATIONAL_LARGE);
+  assert_null(dmi_ox_number_op('/', a, a, UINT64_MAX, &why));
+  assert_non_null(value = dmi_ox_number_op('+', a, a, UINT64_MAX, &why)); /* integers */
+  DMI_ox_drop(value);
+  DMI_ox_drop(a);
+  DMI_ox_drop(b);
+}
+
+/* What others are sent: ZZ, NULL and doubles 51, also inside of errors; but the serial and the code
+ * of an error, and the numbers of a mathcap, stay INT32. */
+static void test_peer(void **state) {
+  (void)state;
+  static const char *const rows[][3] = {
+      {"00000002 00000005", "00000014 00000001 00000005", NULL},
+      {"00000028 3ff8000000000000", "00000033 3ff8000000000000", "00000028 3ff8000000000000"},
+      {"7f000002 00000011 00000004 00000002 00000003 00000002 00000000 00000028 3ff8000000000000 "
+       "00000011 00000001 00000002 00000007",
+       "7f000002 00000011 00000004 00000002 00000003 00000002 00000000 00000033 3ff8000000000000 "
+       "00000011 00000001 00000014 00000001 00000007",
+       NULL},
+      {"00000005 00000011 00000002 00000002 00000007 00000011 00000002 00000002 00000008 00000028 "
+       "3ff8000000000000",
+       "00000005 00000011 00000002 00000002 00000007 00000011 00000002 00000002 00000008 00000033 "
+       "3ff8000000000000",
+       NULL},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (int knows_40 = 0; knows_40 < 2; knows_40++) {
+      if (knows_40 && rows[i][2] == NULL) continue;
+      char hex[400];
+      snprintf(hex, sizeof hex, "00000202 00000007 %s", rows[i][0]);
+      struct dmi_ox_bytes bytes = bytes_of(hex, true), out = {0};
+      struct dmi_ox_bytes wanted = bytes_of(rows[i][1 + knows_40], true);
+      struct dmi_ox_message message = decode(&bytes, true, bytes.len);
+      dmi_ox_encode_peer_value(&out, true, knows_40, message.value);
+      assert_int_equal(out.len, wanted.len);
+      assert_memory_equal(out.at, wanted.at, wanted.len);
+      DMI_ox_drop(message.value);
+      dmi_ox_bytes_free(&bytes);
+      dmi_ox_bytes_free(&out);
+      dmi_ox_bytes_free(&wanted);
+    }
+  }
 }
 
 /* A length that is only said costs nothing. */
@@ -459,7 +530,8 @@ int main(void) {
       cmocka_unit_test(test_large),     cmocka_unit_test(test_faults),
       cmocka_unit_test(test_limits),    cmocka_unit_test(test_no_memory_for_words),
       cmocka_unit_test(test_helpers),   cmocka_unit_test(test_search_data),
-      cmocka_unit_test(test_rationals),
+      cmocka_unit_test(test_rationals), cmocka_unit_test(test_large_rationals),
+      cmocka_unit_test(test_peer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
