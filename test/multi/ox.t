@@ -238,7 +238,7 @@ for my $limit (0, 40) {
   $server->signal('INT');
   $server->wait_exit(0);
 }
-my $poor = $t->spawn(['sh', '-c', 'ulimit -n 9; exec "$0" "$@"', $ox_dmi, '--control', 0], name => 'no descriptors');
+my $poor = $t->spawn(['sh', '-c', 'ulimit -n 7; exec "$0" "$@"', $ox_dmi, '--control', 0], name => 'no descriptors');
 $poor->wait_exit(1);
 like($poor->err, qr{server: Too many open files}, "without descriptors it says so");
 
