@@ -141,8 +141,10 @@ sub check_ox {
   serves($real, "$dir/servedpkg", 'pkg-config dmiox', LD_LIBRARY_PATH => "$real/$lib");
   # Without DMI: values alone.
   open my $file, '>', "$dir/value.c" or die $!;
-  print $file '#include <dmi_ox.h>', "\n", '#include <stdio.h>', "\n",
-    'int main(void) { puts(DMI_ox_to_text(DMI_ox_from_digits("4/6"))); return 0; }', "\n";
+  print $file '#include <dmi_ox.h>', "\n", '#include <stdio.h>', "\n", '#include <stdlib.h>', "\n",
+    'int main(void) { DMI_ox_value_t *value = DMI_ox_from_digits("4/6");', "\n",
+    '  char *text = DMI_ox_to_text(value);', "\n",
+    '  puts(text); free(text); DMI_ox_drop(value); return 0; }', "\n";
   close $file;
   run("$cc \$($ask --cflags dmiox) value.c -o value \$($ask --libs dmiox)");
   is(run('./value'), "2/3\n", 'libdmiox without DMI');

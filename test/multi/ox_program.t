@@ -23,7 +23,7 @@ sub serve {
 my ($first, @at_first) = serve('first');
 my $c = OxClient->new(@at_first);
 is($c->call(twice => zz(21))->pop, '42', 'a function of the program');
-like($first->err, qr/^dmi: OpenXM clients are served: control 127\.0\.0\.1:(\d+) data 127\.0\.0\.1:\1$/m, 'it says where');
+$first->expect_err(qr/^dmi: OpenXM clients are served: control 127\.0\.0\.1:(\d+) data 127\.0\.0\.1:\1$/m);
 my $early = OxClient->new(@at_first);
 is($c->call('where')->pop, '0', 'in the first process');
 my ($second, @at_second) = serve('second', join => $first);
@@ -59,6 +59,7 @@ unlike($first->out, qr/EBUSY|fail/, 'it was dismissed at once');
 # ---- Who ends ----------------------------------------------------------------------------------
 
 ($first, @at_first) = serve('once', args => ['once']);
+$first->expect_out(qr/^ready$/m);    # functions run from the join on, DMI_main may come later
 $c = OxClient->new(@at_first);
 $c->call('begin');
 $first->expect_out(qr/^main returns$/m);

@@ -14,7 +14,7 @@
 #include "dmi_remote.h"
 
 static atomic_int begun;
-static int64_t addr; /* in the first process: a page */
+static _Atomic int64_t page; /* in the first process: its address */
 
 static void say(const char *line) {
   printf("%s\n", line);
@@ -76,7 +76,7 @@ static DMI_ox_value_t *wait_for_end(DMI_ox_value_t *const *args, int64_t num) {
 
 /* begin(): DMI_main returns, and then this uses memory for a while. */
 static DMI_ox_value_t *begin(DMI_ox_value_t *const *args, int64_t num) {
-  int64_t value = 0;
+  int64_t value = 0, addr = atomic_load(&page);
   (void)args, (void)num;
   atomic_store(&begun, 1);
   (void)DMI_notify(1);
@@ -111,9 +111,12 @@ void DMI_init(int argc, char **argv) {
 
 void DMI_main(int argc, char **argv) {
   DMI_node_t node;
+  int64_t addr = 0;
   int32_t me = 0;
   (void)DMI_rank(&me);
   if (!DMI_mmap(&addr, 8, 1, NULL)) say("no memory");
+  atomic_store(&page, addr);
+  say("ready");
   while (DMI_poll(&node)) {
     if (node.state == DMI_OPEN) (void)DMI_welcome(node.dmi_id);
     if (node.state == DMI_CLOSE) {
