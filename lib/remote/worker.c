@@ -97,14 +97,15 @@ static void tell_arenas(struct dmi_remote *remote, const DMI_remote_t *call,
 /* Releases the lock.  The client must hear of a call that may have cost a server (FIRED) before the
  * function runs: it could cost this one, too, before another thread has sent that. */
 static void unlock_before(struct dmi_remote *remote, const struct dmi_remote_call *call) {
+  const dmi_uid_t client = call->client.process;
+  const bool is_other = client != remote->self.uid;
   if (!(call->flags & DMI_REMOTE_SUSPECT)) {
     dmi_remote_unlock_later(remote);
     return;
   }
   dmi_remote_unlock(remote);
   /* Another thread may have taken it from its line, and not have sent it yet. */
-  if (call->client.process != remote->self.uid)
-    dmi_net_flush(remote->process->access.net, call->client.process);
+  if (is_other) dmi_net_flush(remote->process->access.net, client);
 }
 
 /* Runs a call.  With the lock, which is released meanwhile.  How many ns the function took. */
