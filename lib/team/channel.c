@@ -48,11 +48,11 @@ static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, c
 
 /* Looks for a while, and offers the processor to others meanwhile.  What looking cost in vain is
  * made up for by waits without it. */
-static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
+static void look(struct dmi_team_rank *rank, struct dmi_status *status) {
   int64_t begin, before, now;
   if (rank->looks < DMI_TEAM_RESTS && rank->rests < DMI_TEAM_RESTS - rank->looks) {
     rank->rests++;
-    return false;
+    return;
   }
   rank->rests = 0;
   begin = dmi_clock_ns();
@@ -60,7 +60,7 @@ static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
     for (int32_t i = 0; i < PAUSES; i++) {
       if (dmi_status_is_done(status)) {
         rank->looks = DMI_TEAM_RESTS;
-        return true;
+        return;
       }
       dmi_relax();
     }
@@ -69,7 +69,6 @@ static bool look(struct dmi_team_rank *rank, struct dmi_status *status) {
     now = dmi_clock_ns();
   } while (now - begin < LOOK_NS && now - before < BUSY_NS);
   rank->looks = now - before < BUSY_NS ? rank->looks / 2 : 0;
-  return false;
 }
 
 /* May somebody in this process end the wait? */
@@ -86,7 +85,7 @@ static dmi_uid_t asked(const struct dmi_team_rank *rank, int32_t with) {
 static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with) {
   struct dmi_status *status = wait->status;
   if (!dmi_status_is_done(status) && rank->teams->process->machine.cores > 1 && is_near(rank, with))
-    (void)look(rank, status);
+    look(rank, status);
   return dmi_status_receive(status, rank->teams->process->access.net, &rank->look);
 }
 
