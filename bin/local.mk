@@ -10,11 +10,12 @@ bin_dmi_witness_SOURCES = bin/witness.c
 bin_dmi_witness_LDADD = libdmi.la $(DMI_LIBS)
 bin_dmi_witness_LDFLAGS = -static
 
-# dmimw's modules: in the build tree it takes them from the source, as they are.
+# Modules of the launchers: in the build tree these take them from the source, as they are.
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
-dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm Control.pm Events.pm Frames.pm Key.pm Look.pm LookText.pm \
-	Loop.pm Member.pm Munge.pm NodeFile.pm Output.pm Picture.pm Set.pm Waits.pm Way.pm)
+dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm CommandLine.pm Control.pm Events.pm Frames.pm Key.pm \
+	Look.pm LookText.pm Loop.pm Member.pm Munge.pm NodeFile.pm Output.pm Picture.pm Program.pm Set.pm \
+	Settings.pm Show.pm Values.pm Waits.pm Way.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 

@@ -6,7 +6,7 @@
  * so that `dmirun -h`, dmirun(1) and what the library takes are the same.
  *
  * A new option needs a row here, a field in struct dmi_config, an item in docs/dmi.7.pod, and, if
- * dmirun has it, what dmirun.in does with its value.
+ * dmirun has it, what bin/lib/DMI/Settings.pm does with its value.
  */
 #ifndef DMI_NODE_OPTION_TABLE_H
 #define DMI_NODE_OPTION_TABLE_H

@@ -47,7 +47,7 @@ sub faults {
 
 my @rows = DMI::Options->read("$top/lib/node/option_table.h");
 cmp_ok(scalar @rows, '>', 20, 'there are options');
-my ($pod, $dmirun) = map { content("$top/$_") } qw(docs/dmi.7.pod bin/dmirun.in);
+my ($pod, $dmirun) = map { content("$top/$_") } qw(docs/dmi.7.pod bin/lib/DMI/Settings.pm);
 is(join("\n", faults($pod, $dmirun, @rows)), '', 'all of them are known everywhere');
 
 SKIP: {

@@ -1,0 +1,53 @@
+# Show.pm - dmirun --status and the like: asks the processes of a running program, and prints.
+package DMI::Show;
+
+use strict;
+use warnings;
+use DMI::Look;
+use DMI::LookText;
+use JSON::PP ();
+
+# Whom to ask is given as for -i and -p, or behind the options (`words`).  Dies with a line.
+sub whom {
+  my ($opt, @words) = @_;
+  my ($whom, @more) = @words;
+  die "$more[0]: one process is asked: dmirun --status [HOST[:PORT]]\n" if @more;
+  die "--status, --threads and the like only look: they start nothing\n" if $opt->{witness} || $opt->{check};
+  if (defined $whom) {
+    die "$whom: the process to ask is named already: -i $opt->{i}\n" if defined $opt->{i};
+    my ($host, $port) = $whom =~ /^\[(.*)\]:(\d+)$/ || $whom =~ /^([^:]*):(\d+)$/ ? ($1, $2) : ($whom);
+    die "$whom: the port is given twice\n" if defined $port && defined $opt->{p};
+    $opt->{i} = $host eq '' ? 'localhost' : $host;
+    $opt->{p} = $port if defined $port;
+  }
+  $opt->{i} //= 'localhost' if defined $opt->{p};
+  return;
+}
+
+# `viewer`: the program that asks.  Dies with a line.
+sub show {
+  my ($opt, $viewer) = @_;
+  local $SIG{PIPE} = 'IGNORE';
+  my %wants = map { $_ => defined $opt->{$_} } qw(status threads dump);
+  $wants{status} = $wants{threads} = 1 if $wants{dump} || !grep { $_ } values %wants;
+  my @parts = ($wants{status} ? qw(process mappings) : (), $wants{threads} ? qw(threads locks barriers) : ());
+  my $look = DMI::Look->new(command => [$viewer]);
+  my $all = $look->all(@parts);
+  $look->finish;
+  my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
+    : join "\n", ($wants{status} ? DMI::LookText::status($all) : ()), ($wants{threads} ? DMI::LookText::threads($all) : ());
+  return _write($opt->{dump}, $text) if defined $opt->{dump};
+  binmode STDOUT, ':encoding(UTF-8)';
+  print $text;
+  return;
+}
+
+sub _write {
+  my ($path, $text) = @_;
+  open my $file, '>:encoding(UTF-8)', $path or die "--dump $path: $!\n";
+  print $file $text;
+  close $file or die "--dump $path: $!\n";
+  return;
+}
+
+1;
