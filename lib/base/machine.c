@@ -11,6 +11,7 @@
 #endif
 #include "base/machine.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -221,7 +222,30 @@ static void look_at_cores(struct dmi_machine *machine, hwloc_topology_t topology
   free(seen);
 }
 
-static void ask_hwloc(struct dmi_machine *machine) {
+/* Leaves of the `allowed` processors those of one part of several, which are near to each other. If
+ * there are more parts than processors, several parts are one and the same processor. */
+static void take_part(hwloc_topology_t topology, hwloc_bitmap_t allowed, uint32_t part,
+                      uint32_t parts) {
+  hwloc_topology_t own;
+  if (parts <= 1 || hwloc_topology_dup(&own, topology) != 0) return;
+  if (hwloc_topology_restrict(own, allowed, 0) == 0) {
+    hwloc_obj_t root = hwloc_get_root_obj(own);
+    int processors = hwloc_bitmap_weight(root->cpuset);
+    uint32_t num = processors > 0 && (uint32_t)processors < parts ? (uint32_t)processors : parts;
+    uint32_t which = (uint32_t)((uint64_t)(part - 1) * num / parts);
+    hwloc_bitmap_t *sets = calloc(num, sizeof *sets);
+    if (sets != NULL && hwloc_distrib(own, &root, 1, sets, num, INT_MAX, 0) == 0 &&
+        sets[which] != NULL) {
+      hwloc_bitmap_copy(allowed, sets[which]);
+    }
+    for (uint32_t i = 0; sets != NULL && i < num; i++)
+      hwloc_bitmap_free(sets[i]);
+    free(sets);
+  }
+  hwloc_topology_destroy(own);
+}
+
+static void ask_hwloc(struct dmi_machine *machine, uint32_t part, uint32_t parts) {
   hwloc_topology_t topology;
   /* Without /sys, hwloc would warn the user on stderr at every start, although it asks the
    * system in another way then. */
@@ -238,18 +262,19 @@ static void ask_hwloc(struct dmi_machine *machine) {
   if (hwloc_topology_load(topology) == 0) {
     if (hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) != 0)
       hwloc_bitmap_fill(allowed);
+    take_part(topology, allowed, part, parts);
     look_at_cores(machine, topology, allowed);
   }
   hwloc_topology_destroy(topology);
   hwloc_bitmap_free(allowed);
 }
 
-void dmi_machine_look(struct dmi_machine *machine) {
+void dmi_machine_look(struct dmi_machine *machine, uint32_t part, uint32_t parts) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   uint64_t limit = dmi_machine_memory_limit("");
   memset(machine, 0, sizeof *machine);
-  ask_hwloc(machine);
-  machine->quota = dmi_machine_quota("");
+  ask_hwloc(machine, part, parts);
+  machine->quota = dmi_machine_quota("") / (parts > 0 ? parts : 1);
   machine->cores = machine->usable > 0 ? machine->usable : 1;
   /* Rounded up: the time of one and a half processors is better used by two threads than by one. */
   if (machine->quota > 0 && ceil(machine->quota) < machine->cores)

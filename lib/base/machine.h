@@ -2,7 +2,8 @@
  * machine.h - what this process may use of its machine: cores, processors, memory.
  *
  * These limits are taken into account: the affinity at the start (taskset, Slurm); the processors,
- * processor time and memory that its control groups allow (containers, systemd).
+ * processor time and memory that its control groups allow (containers, systemd); and that other
+ * processes of the program on this machine have parts of these processors (--share).
  */
 #ifndef DMI_BASE_MACHINE_H
 #define DMI_BASE_MACHINE_H
@@ -20,9 +21,10 @@ struct dmi_machine {
                       /* take them: packages in turn, cores in turn, then second processors */
 };
 
-/* Asks the system. What it does not tell is set to: one core, no limit, unknown memory.
- * dmi_machine_free frees it. */
-void dmi_machine_look(struct dmi_machine *machine);
+/* Asks the system. What it does not tell is set to: one core, no limit, unknown memory. Of the
+ * processors, and of the time of them, only the part with this number (from 1) of `parts` equal
+ * ones counts. dmi_machine_free frees it. */
+void dmi_machine_look(struct dmi_machine *machine, uint32_t part, uint32_t parts);
 void dmi_machine_free(struct dmi_machine *machine);
 
 /* Raises the soft limit of open files to the hard limit, because each other process of the

@@ -288,7 +288,7 @@ static bool check_self(struct check *check, const char *argv0) {
 
 static void check_machine(struct check *check) {
   struct dmi_machine machine;
-  dmi_machine_look(&machine);
+  dmi_machine_look(&machine, (uint32_t)check->config->share, (uint32_t)check->config->shares);
   check_cores(check, &machine);
   check_memory(check, &machine);
   dmi_machine_free(&machine);

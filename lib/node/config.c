@@ -125,6 +125,11 @@ bool dmi_config_read(struct dmi_config *config, const char *(*get)(void *arg, co
     store(field, row->type, value);
     if (text && field == &config->dead_after) config->dead_after_set = true;
   }
+  if (good && config->share > config->shares) {
+    snprintf(wrong, DMI_CONFIG_WRONG, "DMI_SHARE=%d is more than DMI_SHARES=%d (dmirun: --share)",
+             config->share, config->shares);
+    good = false;
+  }
   return good;
 }
 

@@ -31,6 +31,7 @@ struct dmi_config {
   enum dmi_on_error on_error;     /* DMI_ON_ERROR */
   bool check;                     /* DMI_CHECK: say what would be used, and end */
   bool bind_threads;              /* DMI_BIND_THREADS */
+  int share, shares;    /* DMI_SHARE, DMI_SHARES: which part of the processors, of how many */
   int parent;           /* DMI_PARENT_PID: when it ends, this process asks to leave; 0: none */
   int grace;            /* DMI_GRACE: seconds that it has for leaving then */
   const char *bind;     /* DMI_BIND: where to listen; NULL: see struct dmi_net_config */

@@ -36,6 +36,9 @@
     "write pages to a file in this directory when no process has memory for them") \
   OPTION(bind_threads, DMI_BIND_THREADS, YES, 0, 0, "--bind-threads", "", CLEARED, \
     "keep each DMI thread on its own processor, spread over the cores") \
+  OPTION(share, DMI_SHARE, INT, 1, 1, "--share", "I/N", CLEARED, \
+    "of the processors that this process may use, take the I-th of N equal parts") \
+  OPTION(shares, DMI_SHARES, INT, 1, 1, "--share", "I/N", CLEARED, "") \
   OPTION(on_error, DMI_ON_ERROR, ON_ERROR, 0, 0, "--on-error", "print|abort", PROGRAM, \
     "print why a call failed; abort: and end the process there") \
   OPTION(check, DMI_CHECK, YES, 0, 0, "--check", "", CLEARED, \

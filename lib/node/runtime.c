@@ -242,7 +242,8 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
-  dmi_machine_look(&process->machine);
+  dmi_machine_look(&process->machine, (uint32_t)process->config.share,
+                   (uint32_t)process->config.shares);
   process->pager = dmi_pager_new(process);
   if (!process->pager) return false;
   info.cores = process->machine.cores;

@@ -53,7 +53,7 @@ sub refused {
 }
 
 my $two = nodes('localhost # a comment', '', '  # only that', "localhost -l 0 -s '64M'");
-refused('-f is missing', $program);
+refused('-m 2: only 1 lines', -m => 2, $program);
 refused('no program given', '-f', $two);
 refused("-f $dir/none: No such file", '-f', "$dir/none", $program);
 refused('unknown option -x', '-x');

@@ -111,7 +111,7 @@ static void test_affinity(void **state) {
   size_t last = 0;
   (void)state;
   assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-  dmi_machine_look(&machine);
+  dmi_machine_look(&machine, 1, 1);
   assert_in_range(machine.cores, 1, (uintmax_t)CPU_COUNT(&all));
   assert_int_equal(machine.order_num, CPU_COUNT(&all));
   assert_in_range(machine.usable, machine.cores, machine.present);
@@ -128,7 +128,7 @@ static void test_affinity(void **state) {
   CPU_ZERO(&one);
   CPU_SET(last, &one);
   assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-  dmi_machine_look(&machine);
+  dmi_machine_look(&machine, 1, 1);
   assert_int_equal(machine.cores, 1);
   assert_int_equal(machine.order_num, 1);
   assert_int_equal(machine.order[0], last);
@@ -142,13 +142,44 @@ static void test_order(void **state) {
   struct dmi_machine machine;
   (void)state;
   setenv("HWLOC_SYNTHETIC", "pack:2 core:2 pu:2", 1);
-  dmi_machine_look(&machine);
+  dmi_machine_look(&machine, 1, 1);
   unsetenv("HWLOC_SYNTHETIC");
   assert_int_equal(machine.present, 4);
   assert_int_equal(machine.usable, 4);
   assert_int_equal(machine.order_num, 8);
   assert_memory_equal(machine.order, expected, sizeof expected);
   dmi_machine_free(&machine);
+}
+
+/* The processors of one part. */
+static void expect_part(uint32_t part, uint32_t parts, uint32_t cores, uint32_t num,
+                        const uint32_t *order) {
+  struct dmi_machine machine;
+  setenv("HWLOC_SYNTHETIC", "pack:2 core:2 pu:2", 1);
+  dmi_machine_look(&machine, part, parts);
+  unsetenv("HWLOC_SYNTHETIC");
+  assert_int_equal(machine.present, 4);
+  assert_int_equal(machine.usable, cores);
+  assert_int_equal(machine.order_num, num);
+  assert_memory_equal(machine.order, order, num * sizeof *order);
+  dmi_machine_free(&machine);
+}
+
+/* Parts are near to each other, and all of them are all processors; more parts than processors
+ * are single processors. */
+static void test_parts(void **state) {
+  (void)state;
+  expect_part(1, 2, 2, 4, (const uint32_t[]){0, 2, 1, 3});
+  expect_part(2, 2, 2, 4, (const uint32_t[]){4, 6, 5, 7});
+  expect_part(1, 3, 1, 2, (const uint32_t[]){0, 1});
+  expect_part(2, 3, 1, 2, (const uint32_t[]){2, 3});
+  expect_part(3, 3, 2, 4, (const uint32_t[]){4, 6, 5, 7});
+  expect_part(2, 4, 1, 2, (const uint32_t[]){2, 3});
+  expect_part(3, 8, 1, 1, (const uint32_t[]){2});
+  expect_part(1, 16, 1, 1, (const uint32_t[]){0});
+  expect_part(2, 16, 1, 1, (const uint32_t[]){0});
+  expect_part(16, 16, 1, 1, (const uint32_t[]){7});
+  expect_part(INT32_MAX, INT32_MAX, 1, 1, (const uint32_t[]){7});
 }
 
 int main(void) {
@@ -158,6 +189,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
       cmocka_unit_test(test_affinity),
       cmocka_unit_test(test_order),
+      cmocka_unit_test(test_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@ use Digest::SHA ();
 use Errno ();
 use Fcntl qw(:DEFAULT :mode);
 
+my $form = qr/\A[0-9A-Fa-f]{64}\n\z/;
+
 # The line that a key file holds.  Dies with a reason.
 sub read {
   my ($class, $file) = @_;
@@ -29,6 +31,20 @@ sub read {
 sub find {
   my ($class, $file) = @_;
   return _content($file // DMI::Key->directory . '/key');
+}
+
+# The line that comes from a descriptor; what follows there is left.  Dies with a reason.
+sub from_descriptor {
+  my ($class, $number) = @_;
+  open my $handle, '<&', $number or die "--key-fd $number: $!\n";
+  my $line = '';
+  while (length $line < 65) {
+    my $count = sysread $handle, $line, 65 - length $line, length $line;
+    next if !defined $count && $!{EINTR};
+    last if !$count;
+  }
+  die "--key-fd $number: no key came: that is one line of 64 hexadecimal digits\n" unless $line =~ $form;
+  return $line;
 }
 
 # A keyed hash of random bytes, by which both ends see whether they have the same key.  It tells
@@ -65,7 +81,7 @@ sub _content {
     . "another (or, if nobody has read it: chmod 600)\n" if $mode & 077;
   my $line = <$handle> // '';
   die "the key file $file has no key in it: that is one line of 64 hexadecimal digits\n"
-    unless $line =~ /\A[0-9A-Fa-f]{64}\n\z/;
+    unless $line =~ $form;
   return $line;
 }
 

@@ -3,6 +3,8 @@
 #   my @lines = DMI::NodeFile->read($path);      # dies with a line that says what is wrong and where
 #                                                # `-`: standard input
 #   my $line = DMI::NodeFile->parse($text);      # undef: nothing but a comment
+#   my @lines = DMI::NodeFile->here($count);     # so many processes on this machine
+#   my @lines = DMI::NodeFile->spread($count, @hosts);    # on these hosts in turn
 #
 # A line is { host => name or address to connect to, perhaps user@host; address => the same without
 # the user; options => [...]; port => what -l says, or undef; join => true when there is an -i; witness => true when there is a --witness }.
@@ -37,6 +39,24 @@ sub parse {
   my ($host, @options) = @words;
   return { host => $host, address => _address($host), options => \@options, _known(@options) };
 }
+
+# Several processes of a host share its processors.
+sub spread {
+  my ($class, $count, @hosts) = @_;
+  my (%at, %number);
+  my @names = map { $hosts[$_ % @hosts] } 0 .. $count - 1;
+  $at{$_}++ for @names;
+  return map {
+    my $host = $_;
+    # Options go into node files only.
+    die "$host: not a host name or address\n" if $host =~ /[\s#'"\\]|^\z/;
+    my $line = $class->parse($host);
+    push @{ $line->{options} }, '--share', ++$number{$host} . "/$at{$host}" if $at{$host} > 1;
+    $line;
+  } @names;
+}
+
+sub here { my ($class, $count) = @_; return $class->spread($count, 'localhost') }
 
 sub _address {
   my ($host) = @_;

@@ -13,7 +13,7 @@ use IO::Handle ();
 my $longest_line = 1 << 20;    # bytes; a longer one is passed on in pieces
 my ($full_at, $retry_at) = (1 << 20, 256 << 10);
 
-# tag => put the name of the process before its lines; log => directory for a file of each process;
+# launcher => the name of the command; tag => put the name of the process before its lines; log => directory for a file of each process;
 # full => called with 1 and 0; broken => called when nobody reads any more.
 sub new {
   my ($class, $loop, %opt) = @_;
@@ -26,10 +26,10 @@ sub new {
   return $self;
 }
 
-# Writes a line of dmimw itself.
+# Writes a line of the launcher itself.
 sub say {
   my ($self, $text) = @_;
-  return $self->_put('err', "dmimw: $text\n");
+  return $self->_put('err', "$self->{launcher}: $text\n");
 }
 
 # Takes bytes that process `name` wrote to 'out' or 'err'.

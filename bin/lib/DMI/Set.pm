@@ -30,7 +30,7 @@ my $input_window = 64 << 10;    # bytes of our stdin that the first process may 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
 # tag, log, require, restart, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
-# where, ssh, ask, name, version;
+# where, ssh, ask, name, version; launcher => the name of the command, for messages;
 # slurm => true: all by srun; outside => true: options say what program all of them join.
 sub new {
   my ($class, %opt) = @_;
@@ -38,7 +38,7 @@ sub new {
   my $self = bless {
     loop => $loop, members => [], started => time, interrupts => 0, %opt,
   }, $class;
-  $self->{output} = DMI::Output->new($loop, tag => $opt{tag}, log => $opt{log},
+  $self->{output} = DMI::Output->new($loop, launcher => $opt{launcher}, tag => $opt{tag}, log => $opt{log},
     full => sub { my ($on) = @_; $_->pause($on) for @{ $self->{members} } },
     empty => sub { $self->_look_for_end },
     broken => sub { $self->_nobody_reads });

@@ -12,6 +12,22 @@ sub looks {
   return grep { defined $opt->{$_} } qw(status threads dump json);
 }
 
+# True if they start several processes (Several.pm).
+sub several { my ($opt) = @_; return defined $opt->{n} || defined $opt->{hosts} }
+
+# Dies with a line if an option does not go with several processes, or only with them.
+sub check_several {
+  my ($opt) = @_;
+  if (!several($opt)) {
+    die "--tag: it is for several processes, with -n or --hosts\n" if $opt->{tag};
+    return;
+  }
+  for my $name (qw(ready-fd with-parent check witness share)) {
+    die "--$name: it is for one process, not for -n or --hosts\n" if defined $opt->{$name};
+  }
+  return;
+}
+
 # What only makes sense together.
 sub _check {
   my ($opt, $least) = @_;
@@ -44,6 +60,7 @@ sub environment {
   };
   my $join_file = defined $opt->{i} && $opt->{i} =~ /^\@(.*)/s ? DMI::Values::join_file($1) : undef;
   my ($listen, $listen_else) = defined $opt->{l} ? DMI::Values::listen_port($opt->{l}, $least->{DMI_LISTEN_PORT}) : ();
+  my ($share, $shares) = defined $opt->{share} ? DMI::Values::share($opt->{share}) : ();
   my %env = (
     (map { $_ => undef } @cleared),
     DMI_JOIN_HOST => defined $join_file ? undef : $given->('i', sub { DMI::Values::host_name('-i', @_, '-p') }),
@@ -62,6 +79,8 @@ sub environment {
     DMI_GRACE => $given->('grace', sub { DMI::Values::seconds('--grace', @_, $least->{DMI_GRACE}) }),
     DMI_ADVERTISE => $given->('advertise', sub { DMI::Values::host_name('--advertise', @_, '-l') }),
     DMI_CHECK => $opt->{check} ? 1 : undef,
+    DMI_SHARE => $share,
+    DMI_SHARES => $shares,
     DMI_BIND_THREADS => $opt->{'bind-threads'} ? 1 : undef,
     DMI_KEY_FD => $given->('key-fd', sub { DMI::Values::descriptor('--key-fd', @_, $least->{DMI_KEY_FD}) }),
     DMI_ENCRYPT => $opt->{encrypt} ? 1 : undef,

@@ -95,6 +95,14 @@ sub spill_dir {
   return File::Spec->rel2abs($dir);
 }
 
+# Which part of the machine's processors, and of how many: (2, 4).
+sub share {
+  my ($text) = @_;
+  die "--share $text: which part, and of how many: 1/4 to 4/4\n"
+    unless $text =~ m{^0*([1-9]\d{0,8})/0*([1-9]\d{0,8})\z} && $1 <= $2;
+  return ($1, $2);
+}
+
 sub seconds_or_never {
   my ($option, $text) = @_;
   die "$option $text: must be a whole number of seconds, 1 to 999999999, or 0 for never\n"

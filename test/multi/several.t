@@ -1,0 +1,137 @@
+#!/usr/bin/perl
+# several.t - dmirun -n and --hosts: several processes by one command, each with its part of the
+# processors; who gets which options, Ctrl+C, exit status, a process that dies, and dmirun itself.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use POSIX ();
+
+my $t = DMITest->new(timeout => 120);
+my $dir = $t->dir;
+my ($dmirun, $dmimw) = map { $t->build . "/bin/$_" } qw(dmirun dmimw);
+my $program = $t->compile('test/multi/cluster_dmi.c');
+$ENV{HOME} = "$dir/home";
+mkdir $ENV{HOME} or die;
+
+sub put {
+  my ($name, $text) = @_;
+  open my $file, '>', "$dir/$name" or die;
+  print $file $text;
+  close $file or die;
+  chmod 0755, "$dir/$name";
+  return "$dir/$name";
+}
+
+sub start {
+  my (@args) = @_;
+  my %opt = ref $args[-1] eq 'HASH' ? %{ pop @args } : ();
+  return $t->spawn([$dmirun, @args], name => 'dmirun', %opt);
+}
+
+# Name => pid, as `dmimw --status` says.
+sub pids {
+  my $status = $t->spawn([$dmimw, '--status'], name => 'status');
+  $status->wait_exit(0);
+  return $status->out =~ /^(\S+) +\w+ +\d+ +(\d+) /mg;
+}
+
+# ---- Refused: one line, status 2, nothing is started ------------------------------------------
+
+sub refused {
+  my ($why, @args) = @_;
+  my $process = start(@args);
+  $process->wait_exit(2);
+  like($process->err, qr/\Admirun: [^\n]*$why[^\n]*\n\z/, "refused: @args");
+}
+
+refused("-n $_: must be a number from 1", -n => $_, $program) for 0, 'x', -1;
+refused('--hosts needs names of hosts', '--hosts', '', $program);
+refused('--hosts a b: not a host name', '--hosts', 'a b', $program);
+refused('--hosts : not a host name', '--hosts', 'a,,b', $program);
+refused('--hosts -oProxyCommand=x: not a host', '--hosts', 'a,-oProxyCommand=x', $program);
+refused('--tag: it is for several processes', '--tag', $program);
+refused("$_->[0]: it is for one process", -n => 2, @$_, $program)
+  for ['--check'], ['--with-parent'], ['--ready-fd', 5], ['--share', '1/2'];
+refused("--share $_: which part, and of how many", '--share', $_, $program) for '2/1', '0/1', '1', '1/x', '1/1/1';
+refused('-s 1: must be at least 1M', -n => 2, -s => 1, $program);
+refused('no program given', -n => 2);
+refused('/bin/true: not a DMI program', -n => 2, '/bin/true');
+refused('5: processes that join \(-i\) have no arguments', -n => 2, -i => 'localhost', $program, 5);
+refused('no key came', -n => 2, '--key-fd', 0, $program);
+
+# ---- Who gets what ----------------------------------------------------------------------------
+
+# Stands for a program: shows what it was given; the first one stays until two others have.
+my $shows = put('shows', <<'END');
+#!/bin/sh
+exec 3<> fifo
+echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
+echo "share $DMI_SHARE/$DMI_SHARES port $DMI_LISTEN_PORT ox ${DMI_OX-none} pool ${DMI_POOL_BYTES-no} bound ${DMI_BIND_THREADS-no} joins ${DMI_JOIN_HOST-none} args: $*"
+[ -z "$DMI_JOIN_HOST" ] || { echo >&3; exit 0; }
+read line <&3
+read line <&3
+exit 7
+END
+POSIX::mkfifo("$dir/fifo", 0600) or die;
+chdir $dir or die;
+my $several = start(-n => 3, '--tag', -l => 7999, '--ox', 1200, -s => '64M', '--bind-threads', $shows, 'a b', '-n');
+$several->wait_exit(7);
+is_deeply([sort split /\n/, $several->out],
+  ['localhost/2: share 2/3 port 0 ox none pool 67108864 bound 1 joins localhost args: ',
+  'localhost/3: share 3/3 port 0 ox none pool 67108864 bound 1 joins localhost args: ',
+  'localhost: share 1/3 port 7999 ox 1200 pool 67108864 bound 1 joins none args: a b -n'],
+  'each has its part; port, clients and arguments are for the first one');
+$several = start('--hosts', 'localhost,127.0.0.1', -n => 3, '--tag', $shows);
+$several->wait_exit(7);
+is_deeply([sort map { /^(\S+): share (\S+) / ? "$1 $2" : () } split /\n/, $several->out],
+  ['127.0.0.1 /', 'localhost 1/2', 'localhost/2 2/2'], '--hosts: in turn; who is alone has no part');
+
+# ---- A program --------------------------------------------------------------------------------
+
+open my $key, '<', $t->key_file or die;
+delete local $ENV{DMI_KEY_FILE};
+my $mw = start(-n => 3, '--tag', '--key-fd', 0, $program, { stdin => $key });
+$mw->shows('err', map { "$_: === opened ===" } 'localhost', 'localhost/2', 'localhost/3');
+$mw->shows('out', 'localhost: members: 0 1 2');
+my %pid = pids();
+is(join(' ', sort keys %pid), 'localhost localhost/2 localhost/3', 'dmimw --status knows them');
+$ENV{DMI_KEY_FILE} = $t->key_file;
+my @ends = map { DMITest::end_of($_) } values %pid;
+$mw->signal('INT');
+$mw->expect_err(qr/^dmirun: asking 3 processes to leave\n/m);
+$mw->wait_exit(0);
+ok($_->(5), 'gone') for @ends;
+
+# One of them dies: a line says so, and the program ends.
+$mw = start(-n => 3, $program);
+$mw->expect_err(qr/(?s:=== opened ===.*){3}/);
+%pid = pids();
+@ends = map { DMITest::end_of($_) } values %pid;
+kill KILL => $pid{'localhost/2'};
+$mw->expect_err(qr{^dmirun: localhost/2: died of signal 9\n}m);
+$mw->wait_exit(1);
+ok($_->(5), 'gone') for @ends;
+
+# With --survive the others go on; and when dmirun itself is killed, all leave.
+$mw = start(-n => 3, '--survive', $program);
+$mw->expect_err(qr/(?s:=== opened ===.*){3}/);
+%pid = pids();
+@ends = map { DMITest::end_of($_) } values %pid;
+kill KILL => $pid{'localhost/2'};
+$mw->expect_err(qr{^dmirun: localhost/2: died of signal 9\n}m);
+$mw->signal('KILL');
+$mw->wait_exit(signal => 'KILL');
+ok($_->(30 * ($ENV{DMI_TEST_SLOW} || 1)), 'no process is left behind') for @ends;
+
+# Others join them, and they join others.
+my $first = $t->start($program, name => 'first');
+$first->expect_event('opened');
+$mw = start(-n => 2, -i => '127.0.0.1', -p => $first->port, $program);
+$first->expect_out(qr/^members: 0 1 2$/m);
+$mw->signal('TERM');
+$mw->wait_exit(0);
+$first->signal('INT');
+$first->wait_exit(0);
+$t->done;
