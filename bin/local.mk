@@ -15,7 +15,8 @@ perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
 dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm CommandLine.pm Control.pm Events.pm Frames.pm Key.pm \
 	Launch.pm Look.pm LookText.pm Loop.pm Member.pm Munge.pm NodeFile.pm Output.pm Picture.pm Program.pm Set.pm \
-	Settings.pm Several.pm Show.pm Values.pm Waits.pm Way.pm)
+	Settings.pm Several.pm Show.pm Top.pm TopView.pm \
+	Values.pm Waits.pm Way.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 

@@ -71,6 +71,8 @@
     "show who takes part in a running program, and its memory: dmirun --status [HOST[:PORT]]") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--threads", "", CLEARED, \
     "show what each of its threads is doing, and for whom it waits; name deadlocks") \
+  OPTION(see, DMI_SEE, YES, 0, 0, "--top", "", CLEARED, \
+    "show its processes live, in a terminal; their threads, with Enter; q ends") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--dump", "FILE", CLEARED, \
     "write both to a file") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--json", "", CLEARED, \

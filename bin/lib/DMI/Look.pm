@@ -15,7 +15,9 @@ my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
 
-# DMI::Look->new(command => [...]): what to start.
+# command => [...]: what to start.  err => a handle for what it has to say (default: our stderr).  wait =>
+# called with a handle, returns as soon as that can be read, and may die (default: dies when nothing
+# comes).  ended => called when that program has ended, dies (default: we end, too).
 sub new {
   my ($class, %opt) = @_;
   pipe my $in, my $questions or die "no pipe: $!\n";
@@ -24,6 +26,7 @@ sub new {
   if ($pid == 0) {
     open STDIN, '<&', $in or POSIX::_exit(126);
     open STDOUT, '>&', $out or POSIX::_exit(126);
+    if ($opt{err}) { open STDERR, '>&', $opt{err} or POSIX::_exit(126) }
     close $_ for $questions, $answers, $in, $out;
     no warnings 'exec';
     exec { $opt{command}[0] } @{ $opt{command} };
@@ -32,7 +35,7 @@ sub new {
   }
   close $_ for $in, $out;
   return bless { pid => $pid, questions => $questions, answers => $answers, buffer => '', number => 0,
-    waiting => {}, later => [], silent => {} }, $class;
+    waiting => {}, later => [], silent => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
 }
 
 # Asks a member (0: the one that we are connected with); `then` gets its lines, as hashes, or undef if
@@ -75,20 +78,24 @@ sub run {
       $self->_send;
       next;
     }
-    vec(my $bits = '', fileno $self->{answers}, 1) = 1;
-    die "the process that was asked has not answered for $PATIENCE s: it may be stopped, or busy\n"
-      if !select $bits, undef, undef, $PATIENCE;
+    $self->{wait}->($self->{answers});
     my $count = sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
     $self->_ended if !$count;
   }
 }
 
+sub _wait {
+  my ($handle) = @_;
+  vec(my $bits = '', fileno $handle, 1) = 1;
+  die "the process that was asked has not answered for $PATIENCE s: it may be stopped, or busy\n"
+    if !select $bits, undef, undef, $PATIENCE;
+}
+
 # The other program has said why.
 sub _ended {
   my ($self) = @_;
-  close $self->{questions};
-  waitpid $self->{pid}, 0;
-  exit 1;
+  $self->finish;
+  $self->{ended}->();
 }
 
 sub _answered {
@@ -120,6 +127,7 @@ sub finish {
 sub all {
   my ($self, @parts) = @_;
   my %all = (members => [], mappings => [], objects => {}, time => time);
+  $self->{silent} = {};    # a silent process of an earlier look may answer now
   $self->ask(members => 0, 0, sub { $all{members} = $_[0] // [] });
   $self->run;
   # The first question is answered at once, so a silent process is known before it is asked for what

@@ -178,27 +178,26 @@ sub doing {
 sub threads {
   my ($all) = @_;
   my $waits = DMI::Waits->new($all);
-  my ($text, @silent) = ('');
-  for my $member ($waits->members) {
-    $text .= "\n" if $text ne '';
-    $text .= 'process ' . $member->{process} . ' (' . plain($member->{host}) . ")\n";
-    if ($member->{silent}) {
-      $text .= "  gives no answer: it is stopped, busy, or its machine is silent\n";
-      next;
-    }
-    for my $thread ($waits->threads($member->{member})) {
-      next if $thread->{who} eq 'other' && !defined $thread->{call};
-      my $cpu = defined $thread->{cpu} ? " (processor $thread->{cpu})" : '';
-      $text .= '  ' . DMI::Waits::short_name($thread) . ' ' . doing($thread) . "$cpu\n";
-      $text .= '    waits ' . wait_text($waits, $thread) . "\n" if $thread->{waits};
-    }
-    for my $held (@{ $member->{locks} // [] }) {
-      my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
-      $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')
-        . ', taken by ' . call($held) . "\n";
-    }
+  return clean(join("\n", map { process($waits, $_) } $waits->members) . deadlocks($waits));
+}
+
+# One process: what its threads do, and the locks that they hold.
+sub process {
+  my ($waits, $member) = @_;
+  my $text = 'process ' . $member->{process} . ' (' . plain($member->{host}) . ")\n";
+  return "$text  gives no answer: it is stopped, busy, or its machine is silent\n" if $member->{silent};
+  for my $thread ($waits->threads($member->{member})) {
+    next if $thread->{who} eq 'other' && !defined $thread->{call};
+    my $cpu = defined $thread->{cpu} ? " (processor $thread->{cpu})" : '';
+    $text .= '  ' . DMI::Waits::short_name($thread) . ' ' . doing($thread) . "$cpu\n";
+    $text .= '    waits ' . wait_text($waits, $thread) . "\n" if $thread->{waits};
   }
-  return clean($text . deadlocks($waits));
+  for my $held (@{ $member->{locks} // [] }) {
+    my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
+    $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')
+      . ', taken by ' . call($held) . "\n";
+  }
+  return $text;
 }
 
 sub deadlocks {

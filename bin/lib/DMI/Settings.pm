@@ -9,7 +9,7 @@ use DMI::Values ();
 # True if these options only look at a program that runs.
 sub looks {
   my ($opt) = @_;
-  return grep { defined $opt->{$_} } qw(status threads dump json);
+  return grep { defined $opt->{$_} } qw(status threads top dump json);
 }
 
 # True if they start several processes (Several.pm).

@@ -13,6 +13,8 @@ sub whom {
   my ($whom, @more) = @words;
   die "$more[0]: one process is asked: dmirun --status [HOST[:PORT]]\n" if @more;
   die "--status, --threads and the like only look: they start nothing\n" if $opt->{witness} || $opt->{check};
+  die "--top shows all of that by itself: no --status, --threads, --dump or --json with it\n"
+    if $opt->{top} && grep { defined $opt->{$_} } qw(status threads dump json);
   if (defined $whom) {
     die "$whom: the process to ask is named already: -i $opt->{i}\n" if defined $opt->{i};
     my ($host, $port) = $whom =~ /^\[(.*)\]:(\d+)$/ || $whom =~ /^([^:]*):(\d+)$/ ? ($1, $2) : ($whom);

@@ -1,0 +1,232 @@
+# TopView.pm - what dmirun --top shows, as lines of text, and what its keys do.  Pure: DMI::Top has the
+# terminal, DMI::Look the answers.
+#
+#   my $view = DMI::TopView->new;
+#   $view->take($all);                    # of DMI::Look->all($view->parts)
+#   my $way = $view->key('down');         # 'end', 'ask' (other answers are needed), 'draw' or ''
+#   my @lines = $view->lines($height, $width);    # [text, style], style: plain, head, chosen, alarm
+package DMI::TopView;
+
+use strict;
+use warnings;
+use DMI::LookText ();
+use DMI::Waits ();
+
+# The columns: title, what is shown, what it is sorted by (largest first if a number that grows).
+my $text = sub { my ($name) = @_; return sub { DMI::LookText::plain($_[0]{$name}) } };
+my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookText::bytes($_[0]{$name}) : '?' } };
+my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
+my @columns = (
+  ['process', $count->('process'), sub { $_[0]{process} }],
+  ['host', $text->('host'), sub { $_[0]{host} }],
+  ['state', $text->('state'), sub { $_[0]{state} }],
+  ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
+  ['cores', $count->('cores'), sub { -($_[0]{cores} // -1) }],
+  map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
+    ['threads', 'threads', $count], ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size],
+    ['spilled', 'spilled', $size], ['in/s', 'in', $size], ['out/s', 'out', $size], ['faults/s', 'faults', $count]),
+);
+my $help = 'up/down: choose a process  enter: its threads  left/right: sort  r: reverse  m: mappings  q: end';
+my $help_inside = 'up/down: scroll  b: back  q: end';
+
+sub new {
+  my ($class) = @_;
+  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {} }, $class;
+}
+
+# What to ask for.
+sub parts {
+  my ($self) = @_;
+  return $self->{page} eq 'processes' ? 'process' : $self->{page} eq 'mappings' ? ('process', 'mappings')
+    : qw(process threads locks barriers);
+}
+
+# ---- Answers -----------------------------------------------------------------------------------
+
+sub take {
+  my ($self, $all) = @_;
+  $self->{all} = $all;
+  delete $self->{silence};
+  my %seen;
+  my @rows = map { $self->_row($_, \%seen) } @{ $all->{members} };
+  $self->{seen} = \%seen;
+  $self->{rows} = \@rows;
+  $self->_sort;
+  return;
+}
+
+# Nothing has come for so many seconds.
+sub silent { my ($self, $seconds) = @_; $self->{silence} = $seconds; return }
+
+# Rates are those since the answer before, at first since the process began.
+sub _row {
+  my ($self, $member, $seen) = @_;
+  my $now = $member->{process_now};
+  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host cores));
+  $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
+  $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
+  return \%row unless $now && ref $now->{pool};
+  $row{life} = $now->{now} - $now->{since};
+  $row{$_} = $now->{$_} for qw(cores threads);
+  $row{$_} = $now->{pool}{$_} for qw(used limit copies spilled);
+  my $was = $self->{seen}{ $member->{member} };
+  my $seconds = $was ? $now->{now} - $was->{now} : $row{life};
+  if ($was && $seconds <= 0) { @row{qw(in out faults)} = @{ $was->{rates} } }
+  elsif ($seconds > 0) {
+    my $rate = sub { my $more = $now->{ $_[0] } - ($was ? $was->{ $_[0] } : 0); return $more > 0 ? $more / $seconds : 0 };
+    @row{qw(in out faults)} = map { $rate->($_) } qw(bytes_in bytes_out faults);
+  }
+  $seen->{ $member->{member} } = { rates => [@row{qw(in out faults)}], map { $_ => $now->{$_} } qw(now bytes_in bytes_out faults) };
+  return \%row;
+}
+
+sub _sort {
+  my ($self) = @_;
+  my $by = $columns[$self->{sort}][2];
+  my @rows = sort {
+    my ($x, $y) = ($by->($a), $by->($b));
+    ($x =~ /^-?[\d.]+(?:e[-+]?\d+)?\z/ && $y =~ /^-?[\d.]+(?:e[-+]?\d+)?\z/ ? $x <=> $y : $x cmp $y) || $a->{process} <=> $b->{process}
+  } @{ $self->{rows} };
+  @rows = reverse @rows if $self->{reverse};
+  $self->{rows} = \@rows;
+  # The process that was chosen stays so, wherever it is now.
+  my ($row) = grep { $rows[$_]{uid} == ($self->{chosen} // $rows[0]{uid}) } 0 .. $#rows;
+  $self->_choose($row // $self->{row}) if defined $row || $self->{page} ne 'threads';
+  return;
+}
+
+sub _choose {
+  my ($self, $row) = @_;
+  my $last = $#{ $self->{rows} };
+  $row = $last if $row > $last;
+  $row = 0 if $row < 0;
+  $self->{row} = $row;
+  $self->{chosen} = $self->{rows}[$row]{uid} if $last >= 0;
+  return;
+}
+
+# ---- Keys --------------------------------------------------------------------------------------
+
+my %moves = (up => -1, k => -1, down => 1, j => 1, page_up => -10, page_down => 10, home => -1e9, end => 1e9);
+
+sub key {
+  my ($self, $key) = @_;
+  return 'end' if $key eq 'q';
+  if (my $move = $moves{$key}) {
+    if ($self->{page} eq 'processes') { $self->_choose($self->{row} + $move) }
+    else { $self->{top} += $move }    # `lines` knows where the end is
+    return 'draw';
+  }
+  return $self->_page('processes') if $key =~ /^(?:b|escape|backspace)\z/ && $self->{page} ne 'processes';
+  return '' if $self->{page} ne 'processes';
+  return $self->_page('threads') if $key eq 'enter' && defined $self->{chosen};
+  return $self->_page('mappings') if $key eq 'm';
+  if ($key eq 'r') { $self->{reverse} = !$self->{reverse} }
+  elsif ($key =~ /^(?:left|right|<|>)\z/) {
+    $self->{sort} = ($self->{sort} + ($key =~ /^[r>]/ ? 1 : -1)) % @columns;
+  }
+  else { return '' }
+  $self->_sort;
+  return 'draw';
+}
+
+sub _page {
+  my ($self, $page) = @_;
+  $self->{page} = $page;
+  $self->{top} = 0;
+  return 'ask';
+}
+
+# ---- Lines -------------------------------------------------------------------------------------
+
+# Not more than fit on the screen.
+sub lines {
+  my ($self, $height, $width) = @_;
+  return () if $height < 1 || $width < 1;
+  my @lines = $self->_head;
+  my $room = $height - @lines - 1;
+  push @lines, $self->{page} eq 'processes' ? $self->_table($room) : $self->_text($room, $width) if $room > 0;
+  push @lines, ['', 'plain'] while @lines < $height - 1;
+  splice @lines, $height - 1;
+  push @lines, [$self->{page} eq 'processes' ? $help : $help_inside, 'head'];
+  return map { [_fit($_->[0], $width), $_->[1]] } @lines;
+}
+
+# Any text, of other machines as well, in so many columns.
+sub _fit {
+  my ($line, $width) = @_;
+  return sprintf '%-*s', $width, substr $line =~ s/[^\x20-\x7e]/?/gr, 0, $width;
+}
+
+sub _head {
+  my ($self) = @_;
+  return ['asking ...', 'plain'] if !$self->{all};
+  my @rows = @{ $self->{rows} };
+  my %sum = map { $_ => 0 } qw(cores threads used limit in faults);
+  for my $row (@rows) { $sum{$_} += $row->{$_} // 0 for qw(cores threads used limit in faults) }
+  my $line = sprintf '%d %s, %d cores, %d threads; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
+    @rows == 1 ? 'process' : 'processes', @sum{qw(cores threads)}, map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
+  return ([$line, 'plain'], ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'])
+    if defined $self->{silence};
+  return [$line, 'plain'];
+}
+
+# The part of a list that shows the chosen line.
+sub _table {
+  my ($self, $room) = @_;
+  return () if !$self->{all};
+  my $mark = $self->{reverse} ? '^' : 'v';
+  my @titles = map { $columns[$_][0] . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
+  my ($head, @lines) = split /\n/, DMI::LookText::table(\@titles,
+    map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
+  my $shown = $room - 1;
+  $self->{top} = $self->{row} if $self->{top} > $self->{row};
+  $self->{top} = $self->{row} - $shown + 1 if $self->{row} >= $self->{top} + $shown;
+  $self->{top} = 0 if $self->{top} < 0;
+  my @styled = map { [$lines[$_], $_ == $self->{row} ? 'chosen' : $self->{rows}[$_]{state} =~ /^SILENT/ ? 'alarm' : 'plain'] } 0 .. $#lines;
+  my $end = $self->{top} + $shown - 1;
+  return ([$head, 'head'], @styled[$self->{top} .. ($end > $#styled ? $#styled : $end)]);
+}
+
+# Text that can be scrolled: the threads of the chosen process, or the mappings.
+sub _text {
+  my ($self, $room, $width) = @_;
+  my @lines;
+  if ($self->{page} eq 'mappings') { @lines = map { [$_, 'plain'] } split /\n/, DMI::LookText::mappings($self->{all}) || 'no mappings' }
+  else { @lines = $self->_threads }
+  my @folded = map { my $style = $_->[1]; map { [$_, $style] } _fold($_->[0], $width) } @lines;
+  my $most = @folded - $room;
+  $self->{top} = $most if $self->{top} > $most;
+  $self->{top} = 0 if $self->{top} < 0;
+  my $end = $self->{top} + $room - 1;
+  return @folded[$self->{top} .. ($end > $#folded ? $#folded : $end)];
+}
+
+sub _threads {
+  my ($self) = @_;
+  my $waits = DMI::Waits->new($self->{all});
+  my ($member) = grep { $_->{member} == $self->{chosen} } $waits->members;
+  return ['this process is no member any more', 'alarm'] if !$member;
+  return ['asking ...', 'plain'] if !$member->{threads} && !$member->{silent};
+  my @deadlocks = split /\n/, DMI::LookText::deadlocks($waits);
+  shift @deadlocks;    # an empty line
+  return (map({ [$_, 'alarm'] } @deadlocks), map { [$_, 'plain'] } split /\n/, DMI::LookText::process($waits, $member));
+}
+
+# A long line goes on in the next one, further to the right.
+sub _fold {
+  my ($line, $width) = @_;
+  my ($indent) = $line =~ /^( *)/;
+  $indent = length($indent) + 4 < $width / 2 ? "$indent    " : '';
+  my @lines;
+  while (length $line > $width) {
+    my $cut = rindex substr($line, 0, $width + 1), ' ';
+    $cut = $width if $cut <= length $indent;
+    push @lines, substr $line, 0, $cut, '';
+    $line =~ s/^ +//;
+    $line = $indent . $line;
+  }
+  return (@lines, $line);
+}
+
+1;

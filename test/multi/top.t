@@ -1,0 +1,144 @@
+#!/usr/bin/perl
+# top.t - dmirun --top in a terminal (tmux): processes come, go, and fall silent; keys sort, choose and show
+# threads; the window gets another size; and the terminal is as before however it ends.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use DMITerminal;
+
+plan skip_all => 'tmux is not installed' if DMITerminal::missing();
+plan skip_all => 'the Perl module Curses is not installed' if !eval { require Curses; 1 };
+my $t = DMITest->new(timeout => 150);
+my $dmirun = $t->build . '/bin/dmirun';
+my $program = $t->compile('test/multi/cluster_dmi.c');
+my $first = $t->start($program, name => 'first', opts => ['--dead-after', 0]);
+$first->expect_event('opened');
+my @others = map { my $process = $t->start($program, join => $first, name => "other $_"); $process->expect_event('opened'); $process } 1, 2;
+
+# ---- Refused ----------------------------------------------------------------------------------
+
+sub refused {
+  my ($why, %opt) = @_;
+  my $process = $t->spawn([$dmirun, '--top', @{ $opt{args} // ['127.0.0.1:' . $first->port] }], name => 'refused', %opt);
+  $process->wait_exit(2);
+  like($process->err, qr/\Admirun: $why\n\z/, "refused: $why");
+}
+refused('--top: stdin and stdout must be a terminal; --status prints once');
+refused('--top shows all of that by itself: [^\n]*', args => ['--json']);
+mkdir $t->dir . '/without' or die;
+open my $file, '>', $t->dir . '/without/Curses.pm' or die;
+print $file "die qq(not here\\n);\n";
+close $file;
+refused('--top needs the Perl module Curses \(Debian: libcurses-perl\)', env => { PERL5LIB => $t->dir . '/without' });
+
+# ---- What it shows ----------------------------------------------------------------------------
+
+my $terminal = DMITerminal->new($t, 120, 20);
+my $show = sub { my ($asked) = @_; $terminal->run("stty -a > modes; $dmirun --top 127.0.0.1:" . $asked->port . '; echo "status $?"') };
+my $row = sub { my ($process, $rest) = @_; return qr/^$process +\S+ +$rest/m };
+$terminal->run('cd ' . $t->dir . '; echo before');
+$show->($first);
+my $screen = $terminal->shows(qr/^3 processes, \d+ cores, \d+ threads; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
+like($screen, qr/^process v  host +state +since +cores +threads +pool used +of +copies +spilled +in\/s +out\/s +faults\/s/m, 'titles');
+like($screen, $row->(0, qr/member, first +\d+\.\d s +\d+ +\d+ /), 'the first process');
+like($screen, $row->($_, qr/member +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
+unlike($screen, qr/before/, 'nothing else is there');
+
+my $fourth = $t->start($program, join => $first, name => 'fourth');
+$terminal->shows($row->(3, 'member'), 'another one comes');
+$fourth->signal('INT');
+$fourth->wait_exit(0);
+$terminal->shows(qr/^3 processes(?!.*^3 )/ms, 'and goes');
+
+# ---- Keys -------------------------------------------------------------------------------------
+
+$terminal->keys('r');
+$terminal->shows(qr/^process \^ .*^2 .*^1 .*^0 /ms, 'r: the other way round');
+$terminal->keys('Right', 'r');
+$terminal->shows(qr/^process  host v .*^0 .*^1 .*^2 /ms, 'right: by the next column');
+$terminal->keys('Left', 'r', 'r');
+$terminal->keys('Down', 'Enter');
+$terminal->shows(qr/^process 1 \(\S+\) *$/m, 'the threads of the second one');
+$terminal->keys('b');
+$terminal->keys('Up', 'Up', 'Enter');
+$terminal->shows(qr/^process 0 \(\S+\) *\n  DMI_main in DMI_poll at cluster_dmi\.c:\d+ \(DMI_main\), for .*\n    waits for a notice/m, 'those of the first one');
+$terminal->resize(40, 12);
+$terminal->shows(qr/^  DMI_main in DMI_poll at {0,20}\n? .*^ {4,}.*cluster_dmi\.c:\d+/ms, 'long lines are folded');
+$terminal->keys('BSpace', 'm');
+$terminal->shows(qr/^mapping +page size|^no mappings/m, 'the mappings');
+$terminal->keys('b');
+
+# ---- Another size -----------------------------------------------------------------------------
+
+for my $size ([30, 6], [1, 1], [200, 50], [100, 4], [120, 20]) {
+  my ($width, $height) = @$size;
+  $terminal->resize($width, $height);
+  my $last = substr 'up/down: choose a process  enter: its threads  left/right: sort  r: reverse  m: mappings  q: end', 0, $width;
+  $terminal->shows(qr/\A(?:[^\n]*\n){@{[$height - 1]}}\Q$last\E *\n?\z/, "a window of $width columns and $height lines");
+}
+
+# ---- Silent processes -------------------------------------------------------------------------
+
+$others[0]->signal('STOP');
+$terminal->shows($row->(1, 'SILENT'), 'a process that is stopped');
+$others[0]->signal('CONT');
+$terminal->shows($row->(1, 'member'), 'and goes on');
+$first->signal('STOP');
+$terminal->shows(qr/^no answer for \d+\.\d s: the process that is asked may be stopped/m, 'the process that is asked is stopped');
+$terminal->keys('Down');    # keys do all the same
+$first->signal('CONT');
+$terminal->shows(qr/\A(?!.*no answer).*^0 /ms, 'and goes on');
+
+# ---- However it ends --------------------------------------------------------------------------
+
+# The screen has what was there before, and the terminal its modes.
+my $number = 0;
+my $restored = sub {
+  my ($status, $what) = @_;
+  my $screen = $terminal->shows(qr/^status $status *$/m, "$what: status $status");
+  like($screen, qr/\A[^\n]*\n?[^\n]*before/, "$what: the screen is as before");
+  $terminal->run('stty -a | cmp - modes && echo same modes ' . ++$number);
+  $terminal->shows(qr/^same modes $number *$/m, "$what: and so is the terminal");
+  $terminal->run('clear; echo before');
+  $terminal->shows(qr/\A(?!.*status).*before/s);
+};
+# The two processes: the one that waits, and the one that draws.
+my $pids = sub { return DMITerminal->pids('--top') };
+my $up = sub { $terminal->shows(qr/^3 processes/, 'it is there') };
+
+$terminal->keys('q');
+$restored->(0, 'q');
+$show->($others[1]);
+$up->();
+$terminal->keys('C-c');
+$restored->(130, 'Ctrl+C');
+for my $case (['TERM', 0, 143], ['TERM', 1, 143], ['HUP', 0, 143], ['KILL', 1, 137]) {
+  my ($signal, $which, $status) = @$case;
+  $show->($first);
+  $up->();
+  kill $signal => ($pids->())[$which];
+  $restored->($status, "SIG$signal to " . ($which ? 'the process that draws' : 'the one that waits'));
+}
+$show->($first);
+$up->();
+my ($waits, $draws) = $pids->();
+my $end = DMITest::end_of($draws);
+kill KILL => $waits;
+$restored->(137, 'SIGKILL to the one that waits');
+ok($end->(20), 'the other one is gone, too');
+
+# The program ends.
+$show->($first);
+$up->();
+$first->signal('INT');
+$others[$_]->signal('INT') for 0, 1;
+$terminal->shows(qr/^dmi: ./m, 'the end of the program is said');
+$restored->(1, 'the program ends');
+$_->wait_exit(0) for $first, @others;
+$show->($first);
+$terminal->shows(qr/^dmi: no DMI program listens at/m, 'nobody is there');
+$restored->(1, 'nobody to ask');
+$terminal->close;
+$t->done;

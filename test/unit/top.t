@@ -1,0 +1,127 @@
+#!/usr/bin/perl
+# top.t - what dmirun --top makes of answers and keys: rates, order, the chosen process, and lines that fit
+# into any window, whatever a process has said.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../../bin/lib";
+use DMI::TopView;
+use Test::More;
+
+# A process: its number, seconds, bytes in and out, faults.
+sub member {
+  my ($process, $now, $in, $out, $faults, %more) = @_;
+  return { member => $process + 10, process => $process, host => "h$process", state => 'member', cores => 2, process_now => {
+    state => 'member', now => 1000 + $now, since => 1000, cores => 2, threads => 1, bytes_in => $in, bytes_out => $out, faults => $faults,
+    pool => { limit => 1 << 30, used => 1 << 20, copies => 0, spilled => 0 } }, %more };
+}
+sub silent { my ($process) = @_; return { member => $process + 10, process => $process, host => "h$process", state => 'member', cores => 2, silent => 1 } }
+sub all { return { members => [@_], mappings => [], objects => {} } }
+sub shown { my ($view, $height, $width) = @_; return join "\n", map { $_->[0] =~ s/ +\z//r } $view->lines($height // 20, $width // 120) }
+sub order { return join ' ', shown($_[0]) =~ /^(\d+) +h\d/mg }
+sub style { my ($view, $regex) = @_; return join ' ', map { $_->[0] =~ $regex ? $_->[1] : () } $view->lines(20, 120) }
+
+my $view = DMI::TopView->new;
+like(shown($view), qr/^asking \.\.\.\n/, 'before the first answer');
+is(join(' ', $view->parts), 'process', 'no more than is shown is asked for');
+
+# Rates are those since the answer before.
+$view->take(all(member(0, 10, 1000, 0, 50), member(1, 10, 0, 20480, 0)));
+like(shown($view), qr/^0 +h0 .* 100 B +0 B +5$/m, 'at first those of the whole life');
+$view->take(all(member(0, 12, 5000, 0, 56), member(1, 12, 0, 20480, 0)));
+like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'then those since the last answer');
+like(shown($view), qr/^1 +h1 .* 0 B +0 B +0$/m, 'also when nothing happens');
+$view->take(all(member(0, 12, 9000, 0, 56), member(1, 12, 0, 0, 0)));
+like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'no time has passed: the same');
+$view->take(all(silent(0), member(1, 13, 0, 0, 0)));
+like(shown($view), qr/^0 +h0 +SILENT +\? +2 +\?/m, 'nothing is known of one that is silent');
+is(style($view, qr/SILENT/), 'chosen', 'it is chosen');
+$view->key('down');
+is(style($view, qr/SILENT/), 'alarm', 'or else stands out');
+like(shown($view), qr/^2 processes, 4 cores, 1 threads; pools: 1\.0 MiB of 1\.0 GiB/, 'the sum of what is known');
+
+# Order.
+my @three = (member(0, 10, 1, 0, 5), member(1, 10, 1, 0, 500), silent(2));
+$view = DMI::TopView->new;
+$view->take(all(@three));
+is(order($view), '0 1 2', 'by number');
+is($view->key('r'), 'draw', 'r');
+is(order($view), '2 1 0', 'the other way round');
+$view->key('r');
+$view->key('left');
+like(shown($view), qr{faults/s v$}m, 'to the left of the first column is the last one');
+is(order($view), '1 0 2', 'numbers: the largest first, unknown ones last');
+$view->key('>');
+is(order($view), '0 1 2', 'and back');
+my @ten = map { member($_, 10, 0, 0, 0) } 0 .. 9;
+$view->take(all(@ten[9, 2, 5]));
+is(order($view), '2 5 9', 'processes may be others each time');
+
+# The chosen process stays chosen wherever it is; when it is gone, the one in its place is.
+my $chosen = sub { return style($view, qr/^\d+ +h/) =~ /chosen/ && join ' ', map { $_->[1] eq 'chosen' ? $_->[0] =~ /^(\d+)/ : () } $view->lines(20, 120) };
+$view->take(all(@ten));
+$view->key('home');
+$view->key('down') for 1 .. 3;
+is($chosen->(), 3, 'the fourth one');
+$view->take(all(@ten[3 .. 9]));
+is($chosen->(), 3, 'stays chosen');
+$view->take(all(@ten[4 .. 9]));
+is($chosen->(), 4, 'the one in its place') or diag shown($view);
+$view->key('end');
+is($chosen->(), 9, 'the last one');
+$view->key('down');
+is($chosen->(), 9, 'and no further');
+$view->key('page_up');
+is($chosen->(), 4, 'nor above the first');
+
+# A list that is longer than the window.
+$view->take(all(map { member($_, 10, 0, 0, 0) } 0 .. 99));
+$view->key('end');
+like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n95 .*\n.*\n.*\n.*\n99 [^\n]*\nup\/down/, 'shows the end');
+$view->key('home');
+like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n0 .*\n.*\n.*\n.*\n4 [^\n]*\nup\/down/, 'and the beginning');
+
+# Threads of one process.
+my %thread = (thread => 1, who => 'main', tid => 5, state => 'S', call => 'DMI_mutex_lock', place => 'p.c:7 (f)', waits => 'lock', ns => 3e9,
+  addr => '0x10', size => 8, hint => 10, role => 'owner', op => 'x');
+my @locks = (locks => [{ lock => '0x10', thread => 1, op => 'x', call => 'DMI_mutex_lock', place => 'p.c:5 (f)' }], barriers => []);
+is($view->key('enter'), 'ask', 'Enter: other answers are needed');
+is(join(' ', $view->parts), 'process threads locks barriers', 'these');
+like(shown($view), qr/^asking \.\.\.$/m, 'until they come');
+$view->take(all(member(0, 11, 0, 0, 0, threads => [{%thread}], @locks)));
+like(shown($view), qr/^process 0 \(h0\)\n  DMI_main in DMI_mutex_lock at p\.c:7 \(f\), for 3\.0 s\n    waits for the lock at 0x10, held by/m, 'what they do');
+is(style($view, qr/^DEADLOCK/), 'alarm', 'a deadlock stands out');
+like(shown($view, 20, 30), qr/^    waits for the lock at\n {8}0x10, held by/m, 'a long line goes on in the next one');
+$view->take(all(member(1, 11, 0, 0, 0)));
+like(shown($view), qr/^this process is no member any more/m, 'it has left');
+$view->take(all(silent(0)));
+like(shown($view), qr/^  gives no answer/m, 'it is silent');
+is($view->key('r'), '', 'no other keys here');
+is($view->key('b'), 'ask', 'and back');
+is($view->key('q'), 'end', 'q');
+
+# Nothing that a process says reaches the terminal as it is; no window is too small.
+my $evil = "\e[2J\x{7}\x{9b}31m\x{4e00}";
+for my $page ('', 'enter', 'm') {
+  $view = DMI::TopView->new;
+  my $bad = member(0, 10, 1, 1, 1, threads => [{ %thread, place => $evil }], @locks);
+  @$bad{qw(host state)} = ($evil) x 2;
+  $bad->{process_now}{state} = $evil;
+  my %all = (%{ all($bad) }, mappings => [{ mapping => $evil, page_size => 8, pages => 1, of => { 10 => { owned => 1, copies => 0 } } }]);
+  $view->take(\%all);
+  $view->key($page) if $page;
+  $view->take(\%all);
+  my $good = 0;
+  for my $height (0 .. 30) {
+    for my $width (0 .. 3, 40, 500) {
+      my @lines = $view->lines($height, $width);
+      $good++ if @lines == ($width ? $height : 0) && !grep { length $_->[0] != $width || $_->[0] =~ /[^\x20-\x7e]/ } @lines;
+    }
+  }
+  is($good, 31 * 6, 'plain text of the right size in each window' . ($page && ", $page"));
+}
+$view->silent(4);
+is(style($view, qr/^no answer for 4\.0 s/), 'alarm', 'nothing comes');
+$view->take(all());
+like(shown($view), qr/^0 processes/, 'nobody');
+done_testing();
