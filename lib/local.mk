@@ -216,6 +216,7 @@ access_sources = \
 	lib/access/access.h \
 	lib/access/access_bytes.c \
 	lib/access/access_carry.c \
+	lib/access/access_hit.c \
 	lib/access/access_int.h \
 	lib/access/access_lend.c \
 	lib/access/access_parts.c \

@@ -198,6 +198,13 @@ uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type typ
 /* Bytes of page tables and records.  Any thread. */
 uint64_t dmi_access_tables(const struct dmi_access *access);
 
+/* DMI_read and DMI_write without a status, if they are hits: true.  False: nothing has happened,
+ * and the next ones do it, or say why not. */
+bool dmi_access_read_now(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
+                         int8_t mode);
+bool dmi_access_write_now(struct dmi_access *access, int64_t addr, int64_t size, const void *buf,
+                          int8_t mode);
+
 /* DMI_read and DMI_write; `status` NULL: synchronous.  They return DMI_TRUE or DMI_FALSE. */
 int32_t dmi_access_read(struct dmi_access *access, int64_t addr, int64_t size, void *buf,
                         int8_t mode, DMI_local_status_t *status);

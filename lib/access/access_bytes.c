@@ -1,57 +1,15 @@
 /*
  * access_bytes.c - reads and writes of this process's threads.
  *
- * The happy path is a hit: find the page's record, lock it, copy, unlock; no message, no
- * allocation, and no shared state but the page.  Otherwise it is a miss: an operation of the
- * protocol, whose messages are queued before the page is unlocked; the thread sleeps until it is
- * complete.  Ranges of several pages, and calls that do not wait, are in access_parts.c.
+ * What is no hit (access_hit.c) is a miss: an operation of the protocol, whose messages are queued
+ * before the page is unlocked; the thread sleeps until it is complete.  Ranges of several pages,
+ * and calls that do not wait, are in access_parts.c.
  */
-#include <string.h>
-
 #include "access/access_int.h"
 #include "access/early.h"
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
-
-/* ---- Hits ----------------------------------------------------------------------------------- */
-
-static bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
-                     void *buf) {
-  struct dmi_frame *frame;
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
-  if (!dmi_access_readable(&access->core, page)) return false;
-  frame = page->frame;
-  if (frame && size <= DMI_COPY_LOCKED) {
-    memcpy(buf, frame->bytes + off, size);
-    dmi_unlock(&page->lock, DMI_RANK_PAGE);
-    return true;
-  }
-  if (frame) dmi_frame_ref(frame);
-  dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  if (frame) {
-    memcpy(buf, frame->bytes + off, size);
-    dmi_frame_unref(frame);
-  } else {
-    memset(buf, 0, size);
-  }
-  return true;
-}
-
-static bool write_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
-                      const void *buf) {
-  dmi_lock(&page->lock, DMI_RANK_PAGE);
-  if (!dmi_access_writable(&access->core, page)) return false;
-  if (!dmi_page_write_now(&access->core, page, off, buf, size)) return false;
-  dmi_unlock(&page->lock, DMI_RANK_PAGE);
-  return true;
-}
-
-bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint64_t off,
-                    uint64_t size, unsigned char *buf) {
-  return transfer->write ? write_hit(transfer->access, page, off, size, buf)
-                         : read_hit(transfer->access, page, off, size, buf);
-}
 
 /* ---- Misses --------------------------------------------------------------------------------- */
 
@@ -113,8 +71,7 @@ static int32_t run(const struct transfer *transfer) {
   index = dmi_mapping_index(mapping, transfer->addr, &off);
   one = transfer->size <= mapping->map.page_size - off;
   page = one ? dmi_mapping_find(mapping, index) : NULL;
-  if (page && (transfer->write ? write_hit(access, page, off, transfer->size, transfer->buf)
-                               : read_hit(access, page, off, transfer->size, transfer->buf))) {
+  if (page && dmi_access_hit(transfer, page, off, transfer->size, transfer->buf)) {
     dmi_epoch_leave();
     dmi_access_release(access, mapping, held);
     return transfer->status ? dmi_status_succeed(transfer->status) : DMI_TRUE;

@@ -56,11 +56,13 @@ static inline void dmi_access_release(struct dmi_access *access, struct dmi_mapp
   if (held) dmi_mapping_unref(&access->core, mapping);
 }
 
-/* ---- access_bytes.c ---- */
+/* ---- access_hit.c ---- */
 /* Tries a hit in one page.  True: the transfer is done, and the page is unlocked.  False: the page
  * is locked. */
 bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint64_t off,
                     uint64_t size, unsigned char *buf);
+
+/* ---- access_bytes.c ---- */
 /* Makes a zeroed request the one for a part in one page; the bytes of a write are not copied. */
 void dmi_access_request(const struct transfer *transfer, struct dmi_req *req, uint64_t off,
                         uint64_t size, unsigned char *buf);

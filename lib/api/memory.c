@@ -1,7 +1,8 @@
 /*
  * memory.c - entry points: mapping, reading, writing, read-modify-write (chapters 4 and 5).
  *
- * Each checks its arguments as far as it can here, and calls the layers below.
+ * Each checks its arguments as far as it can here, and calls the layers below.  Hits are tried
+ * first: they pay nothing for what only other calls need (reported.h).
  */
 #include "api/reported.h"
 #include "base/error.h"
@@ -30,6 +31,8 @@ int32_t DMI_munmap(int64_t addr, DMI_local_status_t *status) {
 
 int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
+  if (!status && process && dmi_access_read_now(&process->access, addr, size, buf, mode))
+    return DMI_TRUE;
   return DMI_REPORTED_ASYNC(
       process ? dmi_access_read(&process->access, addr, size, buf, mode, status) : inactive(status),
       status, DMI_RANGE(addr, size));
@@ -38,6 +41,8 @@ int32_t DMI_read(int64_t addr, int64_t size, void *buf, int8_t mode, DMI_local_s
 int32_t DMI_write(int64_t addr, int64_t size, const void *buf, int8_t mode,
                   DMI_local_status_t *status) {
   struct dmi_process *process = dmi_runtime_process();
+  if (!status && process && dmi_access_write_now(&process->access, addr, size, buf, mode))
+    return DMI_TRUE;
   return DMI_REPORTED_ASYNC(process
                                 ? dmi_access_write(&process->access, addr, size, buf, mode, status)
                                 : inactive(status),

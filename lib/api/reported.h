@@ -1,7 +1,7 @@
 /*
  * reported.h - how an entry point of the API returns: if it fails and DMI_ON_ERROR asks for it, a
  * line says so (node/report.h).  A call that succeeds pays one comparison, and two stores by which
- * others see in which call the thread is (base/doing.h).
+ * others see in which call the thread is (base/doing.h); a hit returns before, and pays neither.
  */
 #ifndef DMI_API_REPORTED_H
 #define DMI_API_REPORTED_H

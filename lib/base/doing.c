@@ -30,9 +30,8 @@ struct dmi_doing {
   _Atomic int64_t since;
 };
 
-__thread struct dmi_doing_call dmi_doing_mine __attribute__((tls_model("initial-exec")));
+__thread struct dmi_doing_mine dmi_doing_mine __attribute__((tls_model("initial-exec")));
 
-static __thread struct dmi_doing *mine;                  /* NULL: it has none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards lists of all processes */
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -48,12 +47,17 @@ static void unlink_record(struct dmi_doing *doing) {
   doing->all = NULL;
 }
 
+static void set_mine(struct dmi_doing *record) {
+  dmi_doing_mine.record = record;
+  dmi_doing_mine.number = record ? record->number : 0;
+}
+
 static void forget(void *record) {
   pthread_mutex_lock(&lock);
   unlink_record(record);
   pthread_mutex_unlock(&lock);
   free(record);
-  mine = NULL;
+  set_mine(NULL);
 }
 
 static void make_key(void) {
@@ -61,9 +65,9 @@ static void make_key(void) {
 }
 
 void dmi_doing_leave(void) {
-  if (!mine) return;
+  if (!dmi_doing_mine.record) return;
   pthread_setspecific(key, NULL);
-  forget(mine);
+  forget(dmi_doing_mine.record);
 }
 
 void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t thread) {
@@ -76,20 +80,20 @@ void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t th
   doing->who = who;
   doing->thread = thread;
   doing->tid = (int)syscall(SYS_gettid);
-  doing->call = &dmi_doing_mine;
+  doing->call = &dmi_doing_mine.call;
   pthread_mutex_lock(&lock);
   doing->number = ++all->number;
   doing->prev = all->last;
   *(all->last ? &all->last->next : &all->first) = doing;
   all->last = doing;
   pthread_mutex_unlock(&lock);
-  mine = doing;
+  set_mine(doing);
   pthread_setspecific(key, doing);
 }
 
-uint64_t dmi_doing_number(struct dmi_doings *all) {
-  if (!mine) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
-  return mine ? mine->number : 0;
+uint64_t dmi_doing_number_new(struct dmi_doings *all) {
+  dmi_doing_enter(all, DMI_DOING_OTHER, 0);
+  return dmi_doing_mine.number;
 }
 
 void dmi_doing_end_all(struct dmi_doings *all) {
@@ -108,8 +112,10 @@ static void set(_Atomic uint64_t *field, uint64_t value) {
 
 bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
                      uint64_t op) {
+  struct dmi_doing *mine;
   uint64_t serial;
-  if (!mine) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
+  if (!dmi_doing_mine.record) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
+  mine = dmi_doing_mine.record;
   if (!mine) return false;
   serial = atomic_load_explicit(&mine->serial, memory_order_relaxed);
   if (serial % 2) return false;
@@ -123,6 +129,7 @@ bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t 
 }
 
 void dmi_doing_waited(bool noted) {
+  struct dmi_doing *mine = dmi_doing_mine.record;
   if (!noted) return;
   set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
 }

@@ -2,8 +2,9 @@
  * doing.h - what the threads of a process are doing, for those who look at a running program
  * (docs/seeing.md): the call of the API in which a thread is, and for what it waits there.
  *
- * A call that does not wait pays two stores to variables of its thread.  A wait is noted in the
- * record of its thread, without a lock; who looks reads it while the thread goes on.
+ * Hits note nothing.  Another call that does not wait pays two stores to variables of its thread. A
+ * wait is noted in the record of its thread, without a lock; who looks reads it while the thread
+ * goes on.
  */
 #ifndef DMI_BASE_DOING_H
 #define DMI_BASE_DOING_H
@@ -14,18 +15,26 @@
 
 /* ---- Calls ---- */
 
-/* The call of the API that a thread made last. */
+/* The call of the API that a thread made last, but for hits. */
 struct dmi_doing_call {
   const char *_Atomic name;   /* static; NULL: none yet */
   const void *_Atomic caller; /* its return address */
 };
 
-extern __thread struct dmi_doing_call dmi_doing_mine __attribute__((tls_model("initial-exec")));
+struct dmi_doing;
 
-/* An entry point of the API begins. */
+/* What a thread has of its own.  In one variable, so that its address is computed once. */
+struct dmi_doing_mine {
+  struct dmi_doing_call call;
+  struct dmi_doing *record; /* NULL: it has none */
+  uint64_t number;          /* of the record; 0: it has none */
+};
+extern __thread struct dmi_doing_mine dmi_doing_mine __attribute__((tls_model("initial-exec")));
+
+/* An entry point of the API begins a call that is no hit. */
 static inline void dmi_doing_calls(const char *name, const void *caller) {
-  atomic_store_explicit(&dmi_doing_mine.name, name, memory_order_relaxed);
-  atomic_store_explicit(&dmi_doing_mine.caller, caller, memory_order_relaxed);
+  atomic_store_explicit(&dmi_doing_mine.call.name, name, memory_order_relaxed);
+  atomic_store_explicit(&dmi_doing_mine.call.caller, caller, memory_order_relaxed);
 }
 
 /* ---- Waits ---- */
@@ -65,8 +74,13 @@ enum dmi_doing_who {
 void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t thread);
 /* It does not any more; it happens by itself at the end of a thread. */
 void dmi_doing_leave(void);
-/* The number of the calling thread among those of the process, from 1; never used again. */
-uint64_t dmi_doing_number(struct dmi_doings *all);
+/* The number of the calling thread among those of the process, from 1; never used again.  0: no
+ * memory for a record. */
+uint64_t dmi_doing_number_new(struct dmi_doings *all);
+static inline uint64_t dmi_doing_number(struct dmi_doings *all) {
+  const uint64_t number = dmi_doing_mine.number;
+  return __builtin_expect(number != 0, 1) ? number : dmi_doing_number_new(all);
+}
 /* At the end of a process: threads that the program made may still live. */
 void dmi_doing_end_all(struct dmi_doings *all);
 

@@ -81,7 +81,8 @@ static void write_thread(FILE *file, struct dmi_process *process,
   }
   dmi_where(place, sizeof(place), state->call.caller);
   if (state->what == DMI_DOING_NOTHING) {
-    fprintf(file, "not waiting in DMI; last call: %s at %s\n", state->call.name, place);
+    fprintf(file, "not waiting in DMI; last call (but for hits): %s at %s\n", state->call.name,
+            place);
     return;
   }
   fprintf(file, "in %s at %s, for %.1f s; waits for: %s", state->call.name, place, seconds(state),

@@ -92,7 +92,7 @@ static void hold(struct dmi_sync *sync, struct held *held, int64_t addr,
   held->op = locked->op;
   held->marked = locked->how == DMI_LOCKED_MARKED;
   held->doer = dmi_doing_number(&sync->access->doings);
-  held->call = dmi_doing_called(&dmi_doing_mine);
+  held->call = dmi_doing_called(&dmi_doing_mine.call);
   dmi_lock(&sync->lock, DMI_RANK_LEAF);
   /* There is an old note only if the program initialised a lock that was held. */
   HASH_FIND(hh, sync->held, &addr, sizeof(addr), old);

@@ -172,7 +172,7 @@ sub doing {
   my $where = call($thread);
   return "in $where, for " . duration($thread->{ns} / 1e9) if $thread->{waits};
   my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is not waiting in DMI';
-  return "$runs; last call: $where";
+  return "$runs; last call (but for hits): $where";
 }
 
 sub threads {
