@@ -23,6 +23,8 @@ base_sources = \
 	lib/base/birth.h \
 	lib/base/event.c \
 	lib/base/event.h \
+	lib/base/hot.c \
+	lib/base/hot.h \
 	lib/base/id.h \
 	lib/base/event_table.h \
 	lib/base/file.c \
@@ -225,6 +227,8 @@ access_sources = \
 	lib/access/access_rmw.c \
 	lib/access/early.c \
 	lib/access/early.h \
+	lib/access/faults.c \
+	lib/access/faults.h \
 	lib/access/group.c \
 	lib/access/group.h \
 	lib/access/group_init.c \
@@ -303,8 +307,10 @@ node_sources = \
 	lib/node/runtime.h \
 	lib/node/see.c \
 	lib/node/see.h \
+	lib/node/see_count.c \
 	lib/node/see_int.h \
 	lib/node/see_look.c \
+	lib/node/see_member.c \
 	lib/node/see_page.c \
 	lib/node/see_tell.c \
 	lib/node/see_thread.c \

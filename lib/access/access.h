@@ -12,6 +12,7 @@
 #include "base/event.h"
 #include "base/lock.h"
 #include "core/page.h"
+#include "access/faults.h"
 #include "access/ops.h"
 #include "access/space.h"
 #include "access/status.h"
@@ -46,6 +47,7 @@ struct dmi_access {
   struct dmi_ops *ops;       /* operations in flight; own lock */
   struct dmi_stream *stream; /* gets the events of the process */
   struct dmi_doings doings;  /* what its threads are doing; own lock */
+  struct dmi_faults faults;  /* own lock */
   const struct dmi_access_above *above;
   void *above_arg;
 

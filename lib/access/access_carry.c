@@ -109,6 +109,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
         }
         if (msg.origin == access->core.self) {
           atomic_fetch_add_explicit(&access->sent[msg.type], 1, memory_order_relaxed);
+          if (dmi_faults_are((enum dmi_msg_type)msg.type)) dmi_faults_note(&access->faults, page);
           if (asks(msg.type)) asked = to;
         }
         if (bytes || msg.type == DMI_MSG_GRANT) brings(access, page, to, msg.type, bytes);

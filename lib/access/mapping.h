@@ -40,6 +40,7 @@ struct dmi_mapping {
   _Atomic uint32_t any_saved;                 /* bool: a page was saved at some time */
   struct dmi_range_set saved;                 /* numbers of the pages that DMI_save asks to keep */
   _Atomic uint64_t bytes;                     /* of nodes and slabs */
+  _Atomic uint64_t faults;                    /* access/faults.h */
   uint64_t hand;                              /* of the pager: core/replace.h */
 };
 

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +29,10 @@ struct dmi_doing {
   _Atomic uint64_t serial;
   _Atomic uint64_t what, addr, size, op;
   _Atomic int64_t since;
+  struct { /* struct dmi_doing_times; written by its thread only */
+    _Atomic uint64_t ns;
+    _Atomic uint64_t num[DMI_DOING_LENGTHS];
+  } times[DMI_DOING_KINDS];
 };
 
 __thread struct dmi_doing_mine dmi_doing_mine __attribute__((tls_model("initial-exec")));
@@ -38,10 +43,20 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- Threads come and go --------------------------------------------------------------------- */
 
+/* Adds the times of a thread.  With the lock held. */
+static void add_times(const struct dmi_doing *doing, struct dmi_doing_times *to) {
+  for (uint32_t kind = 0; kind < DMI_DOING_KINDS; kind++) {
+    to[kind].ns += atomic_load_explicit(&doing->times[kind].ns, memory_order_relaxed);
+    for (uint32_t i = 0; i < DMI_DOING_LENGTHS; i++)
+      to[kind].num[i] += atomic_load_explicit(&doing->times[kind].num[i], memory_order_relaxed);
+  }
+}
+
 /* With the lock held. */
 static void unlink_record(struct dmi_doing *doing) {
   struct dmi_doings *all = doing->all;
   if (!all) return;
+  add_times(doing, all->gone);
   *(doing->prev ? &doing->prev->next : &all->first) = doing->next;
   *(doing->next ? &doing->next->prev : &all->last) = doing->prev;
   doing->all = NULL;
@@ -128,9 +143,27 @@ bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t 
   return true;
 }
 
+uint32_t dmi_doing_length(int64_t ns) {
+  const uint32_t bits = ns > 0 ? 64 - (uint32_t)__builtin_clzll((unsigned long long)ns) : 0;
+  const uint32_t length = bits <= 10 ? 0 : (bits - 9) / 2;
+  return length < DMI_DOING_LENGTHS ? length : DMI_DOING_LENGTHS - 1;
+}
+
+/* Only its thread writes it. */
+static void add(_Atomic uint64_t *sum, uint64_t more) {
+  atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + more,
+                        memory_order_relaxed);
+}
+
 void dmi_doing_waited(bool noted) {
   struct dmi_doing *mine = dmi_doing_mine.record;
+  int64_t ns;
+  uint64_t what;
   if (!noted) return;
+  what = atomic_load_explicit(&mine->what, memory_order_relaxed);
+  ns = dmi_clock_ns() - atomic_load_explicit(&mine->since, memory_order_relaxed);
+  add(&mine->times[what].ns, (uint64_t)ns);
+  add(&mine->times[what].num[dmi_doing_length(ns)], 1);
   set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
 }
 
@@ -169,4 +202,13 @@ uint32_t dmi_doing_look(const struct dmi_doings *all, uint64_t below, struct dmi
   }
   pthread_mutex_unlock(&lock);
   return num;
+}
+
+void dmi_doing_look_times(const struct dmi_doings *all,
+                          struct dmi_doing_times times[DMI_DOING_KINDS]) {
+  pthread_mutex_lock(&lock);
+  memcpy(times, all->gone, sizeof(all->gone));
+  for (const struct dmi_doing *at = all->first; at; at = at->next)
+    add_times(at, times);
+  pthread_mutex_unlock(&lock);
 }

@@ -53,13 +53,32 @@ enum dmi_doing_what {
   DMI_DOING_THREAD,  /* for the end of a thread: addr: uid of its process, size: its number there */
   DMI_DOING_PROCESS, /* for an answer of the process that has a thread */
   DMI_DOING_SUSPEND, /* until another thread wakes it */
+  DMI_DOING_MESSAGE, /* for a message of a rank of its team: addr: uid of its process, 0: not */
+                     /* known; size: the rank and 1, 0: any rank */
+  DMI_DOING_TAKEN,   /* until a rank has taken a message; addr, size: as before */
+  DMI_DOING_RANKS,   /* for other ranks, to begin or leave an epoch; size: the own one and 1 */
+  DMI_DOING_VALUE,   /* for a value of a remote function; op: its number, 0: for room for calls */
+  DMI_DOING_SERVERS, /* for processes that run remote functions: addr are there, of size */
+  DMI_DOING_TASKS,   /* for tasks of a farm: addr are done, of size */
+  DMI_DOING_SCALE,   /* for threads of DMI_rescale, or notices; size: threads of the phase */
   DMI_DOING_KINDS
 };
+
+/* Waits are counted by their length: shorter than 2^10 ns, 2^12, ... 2^34; and all others. */
+#define DMI_DOING_LENGTHS 14
+struct dmi_doing_times {
+  uint64_t ns; /* all together */
+  uint64_t num[DMI_DOING_LENGTHS];
+};
+/* The class of a wait of so many ns, from 0. */
+uint32_t dmi_doing_length(int64_t ns);
 
 /* The threads of one process.  All zero: there are none yet. */
 struct dmi_doings {
   struct dmi_doing *first, *last; /* in the order of their numbers */
   uint64_t number;                /* the last one given out */
+  /* of threads that have ended */
+  struct dmi_doing_times gone[DMI_DOING_KINDS];
 };
 
 /* Who a thread is. */
@@ -91,6 +110,10 @@ bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t 
 void dmi_doing_waited(bool noted);
 
 /* ---- Looking: any thread ---- */
+
+/* All waits of the threads of this process so far that are over, by kind. */
+void dmi_doing_look_times(const struct dmi_doings *all,
+                          struct dmi_doing_times times[DMI_DOING_KINDS]);
 
 /* The call that a thread had made last at some moment. */
 struct dmi_doing_called {

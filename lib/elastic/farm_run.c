@@ -240,8 +240,11 @@ static int32_t look_around(struct run *run) {
 static int32_t handle_notices(struct run *run) {
   while (run->look.done < run->farm->tasks) {
     DMI_node_t node;
-    if (!dmi_call_poll(run->process, &node)) return DMI_FALSE;
-    if (!on_notice(run, &node) || !look_around(run)) return DMI_FALSE;
+    const bool noted = dmi_doing_waits(&run->process->access.doings, DMI_DOING_TASKS,
+                                       (uint64_t)run->look.done, (uint64_t)run->farm->tasks, 0);
+    const int32_t good = dmi_call_poll(run->process, &node);
+    dmi_doing_waited(noted);
+    if (!good || !on_notice(run, &node) || !look_around(run)) return DMI_FALSE;
   }
   return DMI_TRUE;
 }

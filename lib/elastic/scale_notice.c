@@ -230,8 +230,14 @@ static void handle(struct dmi_scale *s, const DMI_node_t *node) {
 
 int32_t dmi_scale_wait(struct dmi_scale *s) {
   DMI_node_t node;
+  bool noted;
+  int32_t good;
   dmi_scale_let_go(s);
-  if (!dmi_call_poll(s->process, &node)) return dmi_error_last();
+  noted =
+      dmi_doing_waits(&s->process->access.doings, DMI_DOING_SCALE, 0, (uint64_t)s->phase.pnum, 0);
+  good = dmi_call_poll(s->process, &node);
+  dmi_doing_waited(noted);
+  if (!good) return dmi_error_last();
   handle(s, &node);
   return DMI_OK;
 }

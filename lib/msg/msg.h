@@ -389,6 +389,9 @@ enum dmi_see_what {
   DMI_SEE_MUTEX,       /* the same, and the lock, */
   DMI_SEE_BARRIER,     /* the barrier */
   DMI_SEE_COND,        /* or the condition there */
+  DMI_SEE_HOT,         /* the pages for which it asks most often */
+  DMI_SEE_WAITS,       /* how long its threads have waited for what */
+  DMI_SEE_PEERS,       /* its traffic with each member */
   DMI_SEE_KINDS
 };
 
@@ -399,7 +402,7 @@ struct dmi_msg_see {
   uint32_t what;   /* enum dmi_see_what */
   uint32_t of;     /* uid of the process that it asks about; 0: the receiver */
   uint64_t at;     /* 0: from the start; else dmi_msg_seen.next of the piece before */
-  uint64_t addr;   /* PAGE and those after it: global address */
+  uint64_t addr;   /* PAGE, MUTEX, BARRIER, COND: global address */
 };
 
 /* How an answer is. */

@@ -352,6 +352,20 @@ struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net) {
   return traffic;
 }
 
+struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_traffic traffic = {0};
+  struct dmi_net_peer *peer = dmi_peer_find(net, id);
+  if (peer == NULL) return traffic;
+  dmi_mutex_lock(&peer->lock);
+  traffic.sent = peer->sent;
+  dmi_mutex_unlock(&peer->lock);
+  for (const struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
+    if (conn->peer == peer)
+      traffic.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  }
+  return traffic;
+}
+
 void dmi_net_free(struct dmi_net *net) {
   if (net == NULL) return;
   struct dmi_transport *transport = net->first == NULL ? net->transport : NULL;

@@ -168,6 +168,8 @@ struct dmi_net_traffic {
   uint64_t received, sent;
 };
 struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net);
+/* The same of the connections with this process that are there now. */
+struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id);
 
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);

@@ -9,8 +9,8 @@
  * for the viewer counts, too.  So a viewer that reads slowly or never costs at most twice WINDOW
  * answers, whatever it says, and of such viewers there are VIEWERS.
  *
- * What only the daemon may read is written here; the rest by a thread of its own, as finding lines
- * of the program takes long.
+ * What only the daemon may read is written by it (see_member.c); the rest by a thread of its own,
+ * as finding lines of the program takes long.
  *
  * Failure modes: a member that gives no answer for PATIENCE is told as silent; its answer is
  * dropped if it comes later.  Without memory, or with too many questions, an answer says so, too.
@@ -18,17 +18,12 @@
 #include "node/see_int.h"
 
 #include <ev.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/member.h"
-#include "node/pager.h"
 #include "node/runtime.h"
-#include "node/thread.h"
 
 #define VIEWERS 16 /* most at a time; when one more comes, who has asked last longest ago goes */
 #define WINDOW 8   /* answers that a viewer has not told to have got */
@@ -239,69 +234,6 @@ bool dmi_see_on_answer(struct dmi_process *process, uint32_t from, const struct 
   return true;
 }
 
-/* ---- What only the daemon may read ------------------------------------------------------------
- */
-
-static const char *state_of(const struct dmi_process *process, const struct dmi_peer *peer) {
-  if (peer->witness) return "witness";
-  if (peer->left) return "left";
-  return peer->uid == process->access.core.self && process->signals > 0 ? "leaving" : "member";
-}
-
-uint64_t dmi_see_members(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
-  uint32_t num;
-  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
-  dmi_uid_t coordinator = dmi_member_coordinator(process->member);
-  for (uint32_t i = (uint32_t)at; i < num; i++) {
-    const struct dmi_peer *peer = &peers[i];
-    size_t before = to->at;
-    dmi_json_put(to, "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"state\":\"%s\",\"host\":",
-                 peer->uid, (int32_t)peer->dmi_id.n, state_of(process, peer));
-    dmi_json_text(to, peer->info.host);
-    dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
-                 peer->info.memory);
-    if (peer->uid == coordinator) dmi_json_put(to, ",\"coordinator\":true");
-    if (peer->uid == process->access.core.self) dmi_json_put(to, ",\"asked\":true");
-    dmi_json_put(to, "}");
-    if (!dmi_see_line(to, before)) return i;
-  }
-  return 0;
-}
-
-/* How often threads here had to ask other processes for a page, or for something done at one. */
-static uint64_t faults(const struct dmi_access *access) {
-  static const enum dmi_msg_type types[] = {DMI_MSG_GET, DMI_MSG_READ, DMI_MSG_PUT, DMI_MSG_ATOMIC,
-                                            DMI_MSG_OWN};
-  uint64_t sum = 0;
-  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-    sum += dmi_access_sent(access, types[i]);
-  return sum;
-}
-
-static void write_process(struct dmi_see *see, struct dmi_json *to) {
-  struct dmi_process *process = see->process;
-  const struct dmi_access *access = &process->access;
-  const struct dmi_peer *own = dmi_member_peer(process->member, access->core.self);
-  struct dmi_net_traffic traffic = dmi_net_traffic(access->net);
-  struct dmi_pager_counts pool;
-  time_t now = time(NULL);
-  dmi_pager_counts(process->pager, &pool);
-  dmi_json_put(to,
-               "{\"member\":%" PRIu32 ",\"process\":%" PRId32
-               ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
-               access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
-               own ? state_of(process, own) : "joining", (long long)now, (long long)see->began);
-  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"threads\":%" PRIu32, process->machine.cores,
-               dmi_threads_running(process->threads) + dmi_threads_main_runs(process->threads));
-  dmi_json_put(to,
-               ",\"pool\":{\"limit\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64
-               ",\"copies\":%" PRIu64 ",\"spilled\":%" PRIu64 ",\"tables\":%" PRIu64 "}",
-               pool.limit, pool.used, pool.peak, pool.copies, pool.spilled,
-               dmi_access_tables(access));
-  dmi_json_put(to, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"faults\":%" PRIu64 "}\n",
-               traffic.received, traffic.sent, faults(access));
-}
-
 /* ---- Questions --------------------------------------------------------------------------------
  */
 
@@ -309,18 +241,14 @@ static void write_process(struct dmi_see *see, struct dmi_json *to) {
 static void answer(struct dmi_see *see, uint32_t to, const struct dmi_msg_see *ask) {
   char text[DMI_WIRE_SEEN];
   struct dmi_json json = {text, 0, sizeof(text)};
-  uint64_t next = 0;
-  if (ask->what != DMI_SEE_MEMBERS && ask->what != DMI_SEE_PROCESS) {
+  uint64_t next;
+  if (!dmi_see_by_daemon(ask->what)) {
     struct dmi_see_job job = {DMI_SEE_JOB_ANSWER, to, *ask, ""};
     if (!dmi_see_thread_ask(see->thread, &job))
       dmi_see_send(see->process, to, ask->number, DMI_SEEN_SILENT, 0, (struct dmi_slice){0});
     return;
   }
-  if (ask->what == DMI_SEE_PROCESS) {
-    write_process(see, &json);
-  } else {
-    next = dmi_see_members(see->process, ask->at, &json);
-  }
+  next = dmi_see_member(see->process, ask, see->began, &json);
   dmi_see_send(see->process, to, ask->number, DMI_SEEN_GOOD, next, dmi_slice_copy(text, json.at));
 }
 

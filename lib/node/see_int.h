@@ -4,6 +4,8 @@
 #ifndef DMI_NODE_SEE_INT_H
 #define DMI_NODE_SEE_INT_H
 
+#include <time.h>
+
 #include "base/doing.h"
 #include "base/json.h"
 #include "core/member.h"
@@ -24,8 +26,14 @@ static inline bool dmi_see_line(struct dmi_json *to, size_t before) {
 
 /* Each writes one piece of an answer, from `at` on, and returns where the next one begins; 0: that
  * was all. */
-/* ---- see.c: the daemon ---- */
-uint64_t dmi_see_members(struct dmi_process *process, uint64_t at, struct dmi_json *to);
+/* ---- see_member.c: the daemon ---- */
+uint64_t dmi_see_member(struct dmi_process *process, const struct dmi_msg_see *ask, time_t began,
+                        struct dmi_json *to);
+/* True if only the daemon may answer such a question. */
+bool dmi_see_by_daemon(uint32_t what);
+/* ---- see_count.c: any thread ---- */
+uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to);
+uint64_t dmi_see_waits(struct dmi_process *process, struct dmi_json *to);
 /* ---- see_look.c: any thread ---- */
 uint64_t dmi_see_look(struct dmi_process *process, const struct dmi_msg_see *ask,
                       struct dmi_json *to);

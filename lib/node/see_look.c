@@ -56,9 +56,10 @@ bool dmi_see_has_addr(enum dmi_doing_what what) {
 }
 
 const char *dmi_see_wait_name(enum dmi_doing_what what) {
-  static const char *const names[DMI_DOING_KINDS] = {"nothing", "page",   "lock",    "cond",
-                                                     "barrier", "watch",  "status",  "coordinator",
-                                                     "poll",    "thread", "process", "suspend"};
+  static const char *const names[DMI_DOING_KINDS] = {
+      "nothing",     "page",  "lock",    "cond",    "barrier", "watch",   "status",
+      "coordinator", "poll",  "thread",  "process", "suspend", "message", "taken",
+      "ranks",       "value", "servers", "tasks",   "scale"};
   return names[what];
 }
 
@@ -70,6 +71,13 @@ static void put_wait(struct dmi_process *process, const struct dmi_doing_state *
   if (state->what == DMI_DOING_THREAD) {
     dmi_json_put(to, ",\"joins\":{\"member\":%" PRIu64 ",\"number\":%" PRIu64 "}", state->addr,
                  state->size);
+  } else if (state->what >= DMI_DOING_MESSAGE && state->what <= DMI_DOING_RANKS) {
+    if (state->addr) dmi_json_put(to, ",\"of\":%" PRIu64, state->addr);
+    if (state->size) dmi_json_put(to, ",\"rank\":%" PRIu64, state->size - 1);
+  } else if (state->what == DMI_DOING_SERVERS || state->what == DMI_DOING_TASKS) {
+    dmi_json_put(to, ",\"there\":%" PRIu64 ",\"wanted\":%" PRIu64, state->addr, state->size);
+  } else if (state->what == DMI_DOING_SCALE) {
+    dmi_json_put(to, ",\"wanted\":%" PRIu64, state->size);
   } else if (dmi_see_has_addr(state->what) && state->addr) {
     dmi_json_put(to, ",\"addr\":\"0x%" PRIx64 "\",\"size\":%" PRIu64, state->addr, state->size);
     dmi_see_place(process, state->addr, to);
@@ -146,6 +154,10 @@ uint64_t dmi_see_look(struct dmi_process *process, const struct dmi_msg_see *ask
       return barriers(process, ask->at, to);
     case DMI_SEE_MAPPINGS:
       return dmi_see_mappings(process, ask->at, to);
+    case DMI_SEE_HOT:
+      return dmi_see_hot(process, to);
+    case DMI_SEE_WAITS:
+      return dmi_see_waits(process, to);
     default:
       return dmi_see_page(process, ask, to);
   }

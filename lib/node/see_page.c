@@ -49,14 +49,16 @@ uint64_t dmi_see_mappings(struct dmi_process *process, uint64_t at, struct dmi_j
   while (!next && (mapping = from_address(&process->access.space, at))) {
     const struct dmi_map *map = &mapping->map;
     struct counts counts = {0, 0};
-    uint64_t off, page = at > map->base ? dmi_mapping_index(mapping, at, &off) : 0;
+    uint64_t off, faults, page = at > map->base ? dmi_mapping_index(mapping, at, &off) : 0;
     size_t before = to->at;
+    faults = page ? 0 : atomic_load_explicit(&mapping->faults, memory_order_relaxed);
     page = count(mapping, page, &left, &counts);
     dmi_json_put(to,
                  "{\"mapping\":\"0x%" PRIx64 "\",\"page_size\":%" PRIu64 ",\"pages\":%" PRIu64
-                 ",\"home\":%" PRIu32 ",\"owned\":%" PRIu64 ",\"copies\":%" PRIu64 "%s}",
+                 ",\"home\":%" PRIu32 ",\"owned\":%" PRIu64 ",\"copies\":%" PRIu64
+                 ",\"faults\":%" PRIu64 "%s}",
                  map->base, map->page_size, map->page_num, atomic_load(&map->home), counts.owned,
-                 counts.copies, map->tag == DMI_TAG_USER ? "" : ",\"allocator\":true");
+                 counts.copies, faults, map->tag == DMI_TAG_USER ? "" : ",\"allocator\":true");
     if (!dmi_see_line(to, before)) {
       next = at ? at : map->base;
     } else if (page < map->page_num) {

@@ -43,6 +43,8 @@ static int32_t wait(struct dmi_remote *remote, struct dmi_remote_user *user, uin
                     bool always) {
   struct dmi_remote_waiter waiter = {.number = number}, **at;
   int32_t error = DMI_OK;
+  const bool noted =
+      dmi_doing_waits(&remote->process->access.doings, DMI_DOING_VALUE, 0, 0, number);
   pthread_cond_init(&waiter.cond, NULL);
   waiter.next = user->waiters;
   user->waiters = &waiter;
@@ -64,6 +66,7 @@ static int32_t wait(struct dmi_remote *remote, struct dmi_remote_user *user, uin
     at = &(*at)->next;
   *at = waiter.next;
   pthread_cond_destroy(&waiter.cond);
+  dmi_doing_waited(noted);
   return error;
 }
 
@@ -132,18 +135,21 @@ static void say_waits(struct dmi_remote *remote, uint32_t num) {
 /* Waits until so many processes serve. */
 static int32_t await_servers(struct dmi_remote *remote, uint32_t num) {
   struct timespec until;
-  bool said = false;
+  bool said = false, noted;
   clock_gettime(CLOCK_REALTIME, &until); /* the clock of a condition */
   until.tv_sec += SAID_AFTER;
   while (HASH_COUNT(remote->servers) < num) {
     if (remote->stopping) return DMI_EEND;
     if (remote->ended) return DMI_EINACTIVE;
+    noted = dmi_doing_waits(&remote->process->access.doings, DMI_DOING_SERVERS,
+                            HASH_COUNT(remote->servers), num, 0);
     if (said) {
       pthread_cond_wait(&remote->changed, &remote->lock.mutex);
     } else if (pthread_cond_timedwait(&remote->changed, &remote->lock.mutex, &until) != 0) {
       say_waits(remote, num);
       said = true;
     }
+    dmi_doing_waited(noted);
   }
   return DMI_OK;
 }

@@ -82,11 +82,20 @@ static dmi_uid_t asked(const struct dmi_team_rank *rank, int32_t with) {
   return with < 0 ? rank->only : rank->uids[with];
 }
 
-static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with) {
+static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t with,
+                        enum dmi_doing_what what) {
+  struct dmi_process *process = rank->teams->process;
   struct dmi_status *status = wait->status;
-  if (!dmi_status_is_done(status) && rank->teams->process->machine.cores > 1 && is_near(rank, with))
+  bool noted = false;
+  int32_t error;
+  if (!dmi_status_is_done(status) && process->machine.cores > 1 && is_near(rank, with))
     look(rank, status);
-  return dmi_status_receive(status, rank->teams->process->access.net, &rank->look);
+  if (!dmi_status_is_done(status))
+    noted = dmi_doing_waits(&process->access.doings, what, with < 0 ? 0 : rank->uids[with],
+                            (uint64_t)(with + 1), 0);
+  error = dmi_status_receive(status, process->access.net, &rank->look);
+  dmi_doing_waited(noted);
+  return error;
 }
 
 /* ---- Operations ----------------------------------------------------------------------------- */
@@ -121,7 +130,7 @@ static int32_t run(struct dmi_team_rank *rank, const struct dmi_team_wait *call,
   done->asked = asked(rank, with);
   begin(rank, wait, is_send);
   if (status) return DMI_TRUE;
-  error = wait_for(rank, wait, with);
+  error = wait_for(rank, wait, with, is_send ? DMI_DOING_TAKEN : DMI_DOING_MESSAGE);
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }
 
@@ -170,6 +179,7 @@ static void begin_collective(struct dmi_team_rank *rank, struct dmi_team_wait *w
   wait->op.probe = false;
   wait->got = NULL;
   wait->heap = false;
+  wait->sends = is_send;
   dmi_status_begin(wait->status);
   wait->status->asked = asked(rank, with);
   begin(rank, wait, is_send);
@@ -190,5 +200,5 @@ void dmi_team_begin_recv(struct dmi_team_rank *rank, struct dmi_team_wait *wait,
 }
 
 int32_t dmi_team_end(struct dmi_team_rank *rank, struct dmi_team_wait *wait) {
-  return wait_for(rank, wait, wait->op.peer);
+  return wait_for(rank, wait, wait->op.peer, wait->sends ? DMI_DOING_TAKEN : DMI_DOING_MESSAGE);
 }

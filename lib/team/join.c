@@ -168,13 +168,21 @@ static int32_t look(struct dmi_team_rank *rank, enum waits waits) {
   return error;
 }
 
+/* Sleeps until there is news, unless there is some since it was `seen`. */
+static void wait_news(struct dmi_team_rank *rank, uint32_t seen) {
+  bool noted = dmi_doing_waits(&rank->teams->process->access.doings, DMI_DOING_RANKS, 0,
+                               (uint64_t)(rank->port.rank + 1), 0);
+  dmi_futex_wait(&rank->news, seen);
+  dmi_doing_waited(noted);
+}
+
 static int32_t wait_epoch(struct dmi_team_rank *rank, enum waits waits) {
   for (;;) {
     uint32_t seen = atomic_load(&rank->news);
     int32_t error = look(rank, waits);
     if (error != DMI_EBUSY) return error;
     if (atomic_load(&rank->teams->stopping)) return DMI_EEND;
-    dmi_futex_wait(&rank->news, seen);
+    wait_news(rank, seen);
   }
 }
 
@@ -327,7 +335,7 @@ static void wait_drained(struct dmi_team_rank *rank) {
   for (;;) {
     uint32_t seen = atomic_load(&rank->news);
     if (is_drained(rank)) return;
-    dmi_futex_wait(&rank->news, seen);
+    wait_news(rank, seen);
   }
 }
 

@@ -57,6 +57,7 @@ struct dmi_team_wait {
   struct dmi_status *status;
   DMI_got_t *got; /* or NULL */
   bool heap;      /* freed when it is over */
+  bool sends;     /* of a collective call: it is a send */
 };
 
 /* Bytes of one rank here for the buffer of another one. */

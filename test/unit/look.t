@@ -74,6 +74,44 @@ like($text, qr/waits for 16 bytes at 0x10 \(page 3 of the mapping at 0x0\), owne
   'an owner that gives no answer');
 like($text, qr/^process 1 \(h2\)\n  gives no answer/m, 'is named');
 
+# ---- Other waits -------------------------------------------------------------------------------
+
+# What is said of such a wait.
+sub said {
+  my ($waits, %more) = @_;
+  my $wait = { %{ thread(1, $waits) }, %more };
+  delete @$wait{qw(addr size hint role)};
+  my ($told) = DMI::LookText::threads({ members => [member(1, threads => [$wait]), member(2)], objects => {} }) =~ /^    waits (.*)$/m;
+  return $told;
+}
+is(said('message', of => 2, rank => 3), 'for a message of rank 3 of process 1 (h2)', 'a message of a rank');
+is(said('message'), 'for a message of any rank', 'of any rank');
+is(said('taken', of => 1, rank => 0), 'until rank 0 of process 0 (h1) has taken a message', 'one that is not taken');
+is(said('ranks', rank => 2), 'for other ranks of its team (it is rank 2)', 'other ranks');
+is(said('value', op => '17'), 'for the end of a remote function', 'a value');
+is(said('servers', there => 1, wanted => 3), 'for processes that run remote functions, there are: 1 of 3', 'servers');
+is(said('tasks', there => 10, wanted => 64), 'for tasks of a farm, done: 10 of 64', 'tasks');
+is(said('scale', wanted => 4), 'for the 4 threads of DMI_rescale', 'a phase of DMI_rescale');
+is(said('something'), 'for something', 'what a later version may say');
+
+# ---- Hot pages ---------------------------------------------------------------------------------
+
+# So many faults a second, of which 1000 were looked at.
+sub faulting {
+  my ($uid, $now, %page) = @_;
+  return member($uid, process_now => { map({ $_ => 0 } qw(now since cores threads bytes_in bytes_out faults)), state => 'member',
+      pool => { map { $_ => 0 } qw(used limit copies spilled) }, faults_now => $now },
+    hot_of => { faults => 1000 }, hot => [map { { mapping => '0x10', page => $_, faults => $page{$_}, surely => $page{$_} - 10 } } sort keys %page]);
+}
+my @faulting = (faulting(1, 500, 3 => 610, 4 => 20), faulting(2, 100, 3 => 210), faulting(3, 0, 5 => 900), member(4, cores => 1, state => "member"));
+$text = DMI::LookText::status({ members => \@faulting, mappings => [] });
+like($text, qr/^3 +0x10 +320 +0: 300, 1: 20\n4 +0x10 +5 +0: 5$/m, 'the hottest page first, with who asks for it');
+unlike($text, qr/^5 +0x10/m, 'not one that is not asked for any more');
+$text = DMI::LookText::status({ members => [@faulting[2, 3]], mappings => [{ mapping => '0x10', page_size => 1, pages => 2,
+    of => { 3 => { owned => 0, copies => 1, faults => 7 } } }] });
+unlike($text, qr/hottest/, 'nobody asks for any');
+like($text, qr/^0x10 +1 B +2 +- +2: 1 +2: 7$/m, 'a mapping with its faults');
+
 # ---- Nonsense ----------------------------------------------------------------------------------
 
 my @warnings;

@@ -10,7 +10,7 @@ use POSIX ();
 
 # enum dmi_see_what of lib/msg/msg.h
 my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5, barriers => 6,
-  page => 7, lock => 8, barrier => 9, cond => 10);
+  page => 7, lock => 8, barrier => 9, cond => 10, hot => 11, waits => 12, peers => 13);
 my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
@@ -138,7 +138,8 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        if ($part ne 'process') { $member->{$part} = $lines }
+        if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
+        elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }
       });
     }
@@ -158,8 +159,9 @@ sub _mappings {
     for my $line (@{ $member->{mappings} // [] }) {
       my $mapping = $all{ $line->{mapping} } //= { map { exists $line->{$_} ? ($_ => $line->{$_}) : () }
           qw(mapping page_size pages home allocator) };
-      my $has = $mapping->{of}{ $member->{member} } //= { owned => 0, copies => 0 };
+      my $has = $mapping->{of}{ $member->{member} } //= { owned => 0, copies => 0, faults => 0 };
       $has->{$_} += $line->{$_} for qw(owned copies);
+      $has->{faults} += $line->{faults} // 0;
     }
   }
   return [map { $all{$_} } sort { length $a <=> length $b || $a cmp $b } keys %all];

@@ -6,6 +6,8 @@ use strict;
 use warnings;
 use DMI::Waits ();
 
+my $HOTTEST = 10;    # pages that are shown
+
 # Text of other machines, without control characters.
 sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 
@@ -47,7 +49,7 @@ sub table {
 
 sub status {
   my ($all) = @_;
-  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled in out faults), 'a second']);
+  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled in out faults), 'now/s']);
   my @silent;
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
@@ -56,35 +58,57 @@ sub status {
     push @silent, $member if $member->{silent};
     my @row = ($member->{process}, plain($member->{host}), $state);
     if ($self) {
-      my $life = $self->{now} - $self->{since};
       my $pool = $self->{pool};
-      push @row, duration($life), @$self{qw(cores threads)}, (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
-        bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults},
-        $life > 0 ? sprintf('%.0f', $self->{faults} / $life) : '-';
+      push @row, duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
+        (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
+        bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
     }
     else {
       push @row, '?', $member->{cores}, ('?') x 8;
     }
     push @rows, \@row;
   }
-  return clean(table(@rows) . mappings($all) . silent($all, @silent));
+  return clean(table(@rows) . mappings($all) . hottest($all) . silent($all, @silent));
 }
 
 sub mappings {
   my ($all) = @_;
   my %name = map { $_->{member} => $_->{process} } @{ $all->{members} };
-  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in']);
+  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in', 'faults']);
   for my $mapping (@{ $all->{mappings} }) {
     my @who = sort { $a <=> $b } keys %{ $mapping->{of} };
-    my ($owned, $copies) = map {
+    my ($owned, $copies, $faults) = map {
       my $what = $_;
       join ', ', map { ($name{$_} // '?') . ": $mapping->{of}{$_}{$what}" } grep { $mapping->{of}{$_}{$what} } @who;
-    } qw(owned copies);
+    } qw(owned copies faults);
     # The home owns pages that nobody has touched; it has no records of them.
-    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, $owned || '-', $copies || '-']
-      unless $mapping->{allocator} && !$owned && !$copies;
+    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, map { $_ || '-' } $owned, $copies, $faults]
+      unless $mapping->{allocator} && !$owned && !$copies && !$faults;
   }
   return @rows > 1 ? "\n" . table(@rows) : '';
+}
+
+# How often a second each process asks others for a page, now: a part of all its faults, of which the
+# last thousands were looked at.
+sub hottest {
+  my ($all) = @_;
+  my %page;
+  for my $member (@{ $all->{members} }) {
+    my ($lately, $now) = (($member->{hot_of} // {})->{faults}, ($member->{process_now} // {})->{faults_now});
+    next if !$lately || !$now;
+    for my $hot (@{ $member->{hot} // [] }) {
+      my $rate = $hot->{surely} / $lately * $now;
+      next if $rate < 0.5;
+      my $page = $page{"$hot->{mapping} $hot->{page}"} //= { %$hot, rate => 0, by => [] };
+      $page->{rate} += $rate;
+      push @{ $page->{by} }, sprintf '%s: %.0f', $member->{process}, $rate;
+    }
+  }
+  my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
+  return '' if !@hottest;
+  splice @hottest, $HOTTEST if @hottest > $HOTTEST;
+  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by'],
+    map { [plain($_->{page}), plain($_->{mapping}), sprintf('%.0f', $_->{rate}), join ', ', @{ $_->{by} }] } @hottest);
 }
 
 sub silent {
@@ -139,6 +163,28 @@ sub barrier_text {
   return "$text; still missing:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
 }
 
+# "rank 2 of process 1 (host)"
+sub rank {
+  my ($waits, $thread) = @_;
+  return 'any rank' if !defined $thread->{rank};
+  return "rank $thread->{rank}" . ($thread->{of} ? ' of ' . $waits->process_name($thread->{of}) : '');
+}
+
+sub count_text {
+  my ($thread, $what) = @_;
+  return "$what: $thread->{there} of $thread->{wanted}";
+}
+
+my %counted = (
+  message => sub { return 'for a message of ' . rank(@_) },
+  taken => sub { return 'until ' . rank(@_) . ' has taken a message' },
+  ranks => sub { return "for other ranks of its team (it is rank $_[1]{rank})" },
+  value => sub { return $_[1]{op} ? 'for the end of a remote function' : 'until calls of remote functions have ended' },
+  servers => sub { return 'for processes that run remote functions, ' . count_text($_[1], 'there are') },
+  tasks => sub { return 'for tasks of a farm, ' . count_text($_[1], 'done') },
+  scale => sub { return "for the $_[1]{wanted} threads of DMI_rescale" },
+);
+
 my %simple = (
   status => 'for a call that was begun with a status',
   coordinator => 'for an answer of the process that orders joins and leaves',
@@ -159,6 +205,7 @@ sub wait_text {
     return 'for thread ' . $thread->{joins}{number} . ' of ' . $waits->process_name($thread->{joins}{member})
       . ($other ? ': ' . doing($other) : '');
   }
+  return $counted{$what}->($waits, $thread) if $counted{$what};
   return $simple{$what} // 'for something' if $what ne 'page';
   return 'for pages of several addresses' if !defined $thread->{addr};
   my $object = $waits->object($thread);

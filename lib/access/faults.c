@@ -1,0 +1,66 @@
+/*
+ * faults.c - see faults.h.
+ */
+#include "access/faults.h"
+
+#include <string.h>
+
+#include "access/mapping.h"
+#include "base/clock.h"
+#include "base/lock.h"
+
+#define SECOND INT64_C(1000000000)
+#define LATELY 4096 /* faults after which those before count half */
+
+bool dmi_faults_are(enum dmi_msg_type type) {
+  return type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
+         type == DMI_MSG_ATOMIC || type == DMI_MSG_OWN;
+}
+
+static void count(struct dmi_faults *faults, int64_t now) {
+  struct dmi_faults_second *second = &faults->second[now / SECOND % (DMI_FAULTS_SECONDS + 1)];
+  if (second->at != now / SECOND) *second = (struct dmi_faults_second){now / SECOND, 0};
+  second->num++;
+  if (!faults->begin) faults->begin = now;
+  faults->num++;
+}
+
+void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *page) {
+  struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
+  const int64_t now = dmi_clock_ns();
+  atomic_fetch_add_explicit(&mapping->faults, 1, memory_order_relaxed);
+  dmi_lock(&faults->lock, DMI_RANK_LEAF);
+  count(faults, now);
+  dmi_hot_add(faults->hot, DMI_FAULTS_HOT, mapping->map.base, page->index);
+  if (++faults->lately == LATELY) {
+    dmi_hot_halve(faults->hot, DMI_FAULTS_HOT);
+    faults->lately /= 2;
+  }
+  dmi_unlock(&faults->lock, DMI_RANK_LEAF);
+}
+
+double dmi_faults_rate(const struct dmi_faults *faults, int64_t now) {
+  const int64_t last = now / SECOND;
+  int64_t begin = (last - DMI_FAULTS_SECONDS) * SECOND;
+  uint64_t sum = 0;
+  if (!faults->begin) return 0;
+  for (uint32_t i = 0; i <= DMI_FAULTS_SECONDS; i++) {
+    const struct dmi_faults_second *second = &faults->second[i];
+    if (second->at >= last - DMI_FAULTS_SECONDS && second->at <= last) sum += second->num;
+  }
+  /* Not so short that a few faults would make many a second. */
+  if (faults->begin > begin) begin = faults->begin;
+  if (now - begin < SECOND) begin = now - SECOND;
+  return (double)sum * (double)SECOND / (double)(now - begin);
+}
+
+void dmi_faults_look(struct dmi_faults *faults, struct dmi_faults_seen *seen) {
+  const int64_t now = dmi_clock_ns();
+  dmi_lock(&faults->lock, DMI_RANK_LEAF);
+  seen->num = faults->num;
+  seen->now = dmi_faults_rate(faults, now);
+  seen->lately = faults->lately;
+  memcpy(seen->hot, faults->hot, sizeof(seen->hot));
+  dmi_unlock(&faults->lock, DMI_RANK_LEAF);
+  dmi_hot_sort(seen->hot, DMI_FAULTS_HOT);
+}

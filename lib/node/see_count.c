@@ -1,0 +1,39 @@
+/*
+ * see_count.c - what this process has counted, for those who look: the pages for which it asks most
+ * often, and how long its threads have waited for what.  Any thread.
+ */
+#include <inttypes.h>
+
+#include "node/see_int.h"
+
+uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to) {
+  struct dmi_faults_seen seen;
+  dmi_faults_look(&process->access.faults, &seen);
+  dmi_json_put(to, "{\"faults\":%" PRIu64 "}\n", seen.lately);
+  for (uint32_t i = 0; i < DMI_FAULTS_HOT && seen.hot[i].count; i++) {
+    const struct dmi_hot *hot = &seen.hot[i];
+    dmi_json_put(to,
+                 "{\"mapping\":\"0x%" PRIx64 "\",\"page\":%" PRIu64 ",\"faults\":%" PRIu64
+                 ",\"surely\":%" PRIu64 "}\n",
+                 hot->of, hot->which, hot->count, hot->count - hot->more);
+  }
+  return 0;
+}
+
+uint64_t dmi_see_waits(struct dmi_process *process, struct dmi_json *to) {
+  struct dmi_doing_times times[DMI_DOING_KINDS];
+  dmi_doing_look_times(&process->access.doings, times);
+  for (enum dmi_doing_what what = DMI_DOING_NOTHING + 1; what < DMI_DOING_KINDS; what++) {
+    const struct dmi_doing_times *of = &times[what];
+    uint64_t num = 0;
+    for (uint32_t i = 0; i < DMI_DOING_LENGTHS; i++)
+      num += of->num[i];
+    if (!num) continue;
+    dmi_json_put(to, "{\"waits\":\"%s\",\"num\":%" PRIu64 ",\"ns\":%" PRIu64 ",\"lengths\":[",
+                 dmi_see_wait_name(what), num, of->ns);
+    for (uint32_t i = 0; i < DMI_DOING_LENGTHS; i++)
+      dmi_json_put(to, i ? ",%" PRIu64 : "%" PRIu64, of->num[i]);
+    dmi_json_put(to, "]}\n");
+  }
+  return 0;
+}

@@ -1,0 +1,91 @@
+/*
+ * see_member.c - what can be seen of this process that only its daemon may read: the members, the
+ * process itself, its traffic.  One line of JSON each (docs/seeing.md).
+ */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "node/pager.h"
+#include "node/runtime.h"
+#include "node/see_int.h"
+#include "node/thread.h"
+
+static const char *state_of(const struct dmi_process *process, const struct dmi_peer *peer) {
+  if (peer->witness) return "witness";
+  if (peer->left) return "left";
+  return peer->uid == process->access.core.self && process->signals > 0 ? "leaving" : "member";
+}
+
+static void put_member(const struct dmi_process *process, const struct dmi_peer *peer,
+                       struct dmi_json *to) {
+  dmi_json_put(to, "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"state\":\"%s\",\"host\":",
+               peer->uid, (int32_t)peer->dmi_id.n, state_of(process, peer));
+  dmi_json_text(to, peer->info.host);
+  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
+               peer->info.memory);
+  if (peer->uid == dmi_member_coordinator(process->member))
+    dmi_json_put(to, ",\"coordinator\":true");
+  if (peer->uid == process->access.core.self) dmi_json_put(to, ",\"asked\":true");
+  dmi_json_put(to, "}");
+}
+
+static void put_traffic(const struct dmi_process *process, const struct dmi_peer *peer,
+                        struct dmi_json *to) {
+  struct dmi_net_traffic traffic = dmi_net_traffic_with(process->access.net, peer->uid);
+  dmi_json_put(to,
+               "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"bytes_in\":%" PRIu64
+               ",\"bytes_out\":%" PRIu64 "}",
+               peer->uid, (int32_t)peer->dmi_id.n, traffic.received, traffic.sent);
+}
+
+/* A line for each member. */
+static uint64_t each(struct dmi_process *process, uint64_t at, struct dmi_json *to,
+                     void (*put)(const struct dmi_process *process, const struct dmi_peer *peer,
+                                 struct dmi_json *to)) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = (uint32_t)at; i < num; i++) {
+    size_t before = to->at;
+    put(process, &peers[i], to);
+    if (!dmi_see_line(to, before)) return i;
+  }
+  return 0;
+}
+
+static void put_process(struct dmi_process *process, time_t began, struct dmi_json *to) {
+  const struct dmi_access *access = &process->access;
+  const struct dmi_peer *own = dmi_member_peer(process->member, access->core.self);
+  struct dmi_net_traffic traffic = dmi_net_traffic(access->net);
+  struct dmi_pager_counts pool;
+  struct dmi_faults_seen faults;
+  dmi_pager_counts(process->pager, &pool);
+  dmi_faults_look(&process->access.faults, &faults);
+  dmi_json_put(to,
+               "{\"member\":%" PRIu32 ",\"process\":%" PRId32
+               ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
+               access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
+               own ? state_of(process, own) : "joining", (long long)time(NULL), (long long)began);
+  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"threads\":%" PRIu32, process->machine.cores,
+               dmi_threads_running(process->threads) + dmi_threads_main_runs(process->threads));
+  dmi_json_put(to,
+               ",\"pool\":{\"limit\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64
+               ",\"copies\":%" PRIu64 ",\"spilled\":%" PRIu64 ",\"tables\":%" PRIu64 "}",
+               pool.limit, pool.used, pool.peak, pool.copies, pool.spilled,
+               dmi_access_tables(access));
+  dmi_json_put(to,
+               ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"faults\":%" PRIu64
+               ",\"faults_now\":%.1f}\n",
+               traffic.received, traffic.sent, faults.num, faults.now);
+}
+
+bool dmi_see_by_daemon(uint32_t what) {
+  return what == DMI_SEE_MEMBERS || what == DMI_SEE_PROCESS || what == DMI_SEE_PEERS;
+}
+
+uint64_t dmi_see_member(struct dmi_process *process, const struct dmi_msg_see *ask, time_t began,
+                        struct dmi_json *to) {
+  if (ask->what == DMI_SEE_MEMBERS) return each(process, ask->at, to, put_member);
+  if (ask->what == DMI_SEE_PEERS) return each(process, ask->at, to, put_traffic);
+  put_process(process, began, to);
+  return 0;
+}
