@@ -13,10 +13,33 @@ bin_dmi_witness_LDFLAGS = -static
 # Modules of the launchers: in the build tree these take them from the source, as they are.
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
-dist_perldmi_DATA = $(addprefix bin/lib/DMI/,Agent.pm CommandLine.pm Control.pm Events.pm Frames.pm Key.pm \
-	Launch.pm Look.pm LookText.pm Loop.pm Member.pm Munge.pm NodeFile.pm Output.pm Picture.pm Program.pm Set.pm \
-	Settings.pm Several.pm Show.pm Top.pm TopView.pm \
-	Values.pm Waits.pm Way.pm)
+dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
+	Agent.pm \
+	CommandLine.pm \
+	Control.pm \
+	Events.pm \
+	Frames.pm \
+	Key.pm \
+	Launch.pm \
+	Look.pm \
+	LookText.pm \
+	Loop.pm \
+	Member.pm \
+	Munge.pm \
+	NodeFile.pm \
+	Output.pm \
+	Picture.pm \
+	Profile.pm \
+	Program.pm \
+	Set.pm \
+	Settings.pm \
+	Several.pm \
+	Show.pm \
+	Top.pm \
+	TopView.pm \
+	Values.pm \
+	Waits.pm \
+	Way.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 

@@ -236,6 +236,8 @@ access_sources = \
 	lib/access/mapping.h \
 	lib/access/ops.c \
 	lib/access/ops.h \
+	lib/access/profile.c \
+	lib/access/profile.h \
 	lib/access/rwset.c \
 	lib/access/rwset.h \
 	lib/access/rwset_decompose.c \
@@ -294,6 +296,8 @@ node_sources = \
 	lib/node/parent.h \
 	lib/node/process.h \
 	lib/node/program.h \
+	lib/node/profiler.c \
+	lib/node/profiler.h \
 	lib/node/pulser.c \
 	lib/node/pulser.h \
 	lib/node/pulser_int.h \

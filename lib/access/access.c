@@ -68,6 +68,7 @@ void dmi_access_end(struct dmi_access *access) {
 
 void dmi_access_fini(struct dmi_access *access) {
   dmi_doing_end_all(&access->doings);
+  dmi_profile_free(access->profile);
   dmi_ops_free(access->ops);
   dmi_mutex_destroy(&access->self_lock);
   dmi_mutex_destroy(&access->deferred_lock);

@@ -14,6 +14,7 @@
 #include "core/page.h"
 #include "access/faults.h"
 #include "access/ops.h"
+#include "access/profile.h"
 #include "access/space.h"
 #include "access/status.h"
 #include "net/net.h"
@@ -42,12 +43,13 @@ struct dmi_access_above {
 /* One process's access to global memory. */
 struct dmi_access {
   struct dmi_core core;
-  struct dmi_space space;    /* the mappings known here */
-  struct dmi_net *net;       /* any thread may send; the rest is for the daemon thread */
-  struct dmi_ops *ops;       /* operations in flight; own lock */
-  struct dmi_stream *stream; /* gets the events of the process */
-  struct dmi_doings doings;  /* what its threads are doing; own lock */
-  struct dmi_faults faults;  /* own lock */
+  struct dmi_space space;      /* the mappings known here */
+  struct dmi_net *net;         /* any thread may send; the rest is for the daemon thread */
+  struct dmi_ops *ops;         /* operations in flight; own lock */
+  struct dmi_stream *stream;   /* gets the events of the process */
+  struct dmi_doings doings;    /* what its threads are doing; own lock */
+  struct dmi_faults faults;    /* own lock */
+  struct dmi_profile *profile; /* NULL: nobody has asked for it; own lock */
   const struct dmi_access_above *above;
   void *above_arg;
 

@@ -66,6 +66,13 @@ static void brings(struct dmi_access *access, const struct dmi_page *page, uint3
   }
 }
 
+/* A message for an own operation was sent. */
+static void faults(struct dmi_access *access, struct dmi_page *page, uint8_t type) {
+  if (!dmi_faults_are((enum dmi_msg_type)type)) return;
+  dmi_faults_note(&access->faults, page);
+  if (access->profile) dmi_profile_fault(access->profile, page);
+}
+
 /* True for a request whose answer a thread may receive itself. */
 static bool asks(uint8_t type) {
   return type == DMI_MSG_GET || type == DMI_MSG_READ || type == DMI_MSG_PUT ||
@@ -109,7 +116,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
         }
         if (msg.origin == access->core.self) {
           atomic_fetch_add_explicit(&access->sent[msg.type], 1, memory_order_relaxed);
-          if (dmi_faults_are((enum dmi_msg_type)msg.type)) dmi_faults_note(&access->faults, page);
+          faults(access, page, msg.type);
           if (asks(msg.type)) asked = to;
         }
         if (bytes || msg.type == DMI_MSG_GRANT) brings(access, page, to, msg.type, bytes);

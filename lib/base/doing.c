@@ -26,6 +26,7 @@ struct dmi_doing {
   enum dmi_doing_who who;
   int tid;
   const struct dmi_doing_call *call;
+  struct dmi_doing_watcher *watchers; /* of the wait; its thread's */
   _Atomic uint64_t serial;
   _Atomic uint64_t what, addr, size, op;
   _Atomic int64_t since;
@@ -134,6 +135,7 @@ bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t 
   if (!mine) return false;
   serial = atomic_load_explicit(&mine->serial, memory_order_relaxed);
   if (serial % 2) return false;
+  mine->watchers = all->watchers;
   set(&mine->what, what);
   set(&mine->addr, addr);
   set(&mine->size, size);
@@ -155,15 +157,32 @@ static void add(_Atomic uint64_t *sum, uint64_t more) {
                         memory_order_relaxed);
 }
 
+static void tell(const struct dmi_doing *mine, int64_t now) {
+  const struct dmi_doing_called call = dmi_doing_called(mine->call);
+  const struct dmi_doing_wait wait = {
+      call.name,
+      call.caller,
+      (enum dmi_doing_what)atomic_load_explicit(&mine->what, memory_order_relaxed),
+      atomic_load_explicit(&mine->addr, memory_order_relaxed),
+      atomic_load_explicit(&mine->size, memory_order_relaxed),
+      atomic_load_explicit(&mine->op, memory_order_relaxed),
+      atomic_load_explicit(&mine->since, memory_order_relaxed),
+      now};
+  for (struct dmi_doing_watcher *at = mine->watchers; at; at = at->next)
+    at->waited(at, &wait);
+}
+
 void dmi_doing_waited(bool noted) {
   struct dmi_doing *mine = dmi_doing_mine.record;
-  int64_t ns;
+  int64_t now, ns;
   uint64_t what;
   if (!noted) return;
+  now = dmi_clock_ns();
   what = atomic_load_explicit(&mine->what, memory_order_relaxed);
-  ns = dmi_clock_ns() - atomic_load_explicit(&mine->since, memory_order_relaxed);
+  ns = now - atomic_load_explicit(&mine->since, memory_order_relaxed);
   add(&mine->times[what].ns, (uint64_t)ns);
   add(&mine->times[what].num[dmi_doing_length(ns)], 1);
+  if (mine->watchers) tell(mine, now);
   set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
 }
 

@@ -73,10 +73,30 @@ struct dmi_doing_times {
 /* The class of a wait of so many ns, from 0. */
 uint32_t dmi_doing_length(int64_t ns);
 
+/* True if such a wait is for something at the global address `addr`, if that is not 0. */
+static inline bool dmi_doing_has_addr(enum dmi_doing_what what) {
+  return what >= DMI_DOING_PAGE && what <= DMI_DOING_WATCH;
+}
+
+/* A wait that is over, as its thread tells of it. */
+struct dmi_doing_wait {
+  const char *name;   /* of the call; NULL: none */
+  const void *caller; /* its return address */
+  enum dmi_doing_what what;
+  uint64_t addr, size, op;
+  int64_t since, until; /* ns, of dmi_clock_ns */
+};
+/* Is told of each wait, by the thread that has waited; it must not wait itself. */
+struct dmi_doing_watcher {
+  struct dmi_doing_watcher *next;
+  void (*waited)(struct dmi_doing_watcher *watcher, const struct dmi_doing_wait *wait);
+};
+
 /* The threads of one process.  All zero: there are none yet. */
 struct dmi_doings {
-  struct dmi_doing *first, *last; /* in the order of their numbers */
-  uint64_t number;                /* the last one given out */
+  struct dmi_doing_watcher *watchers; /* set before there are threads */
+  struct dmi_doing *first, *last;     /* in the order of their numbers */
+  uint64_t number;                    /* the last one given out */
   /* of threads that have ended */
   struct dmi_doing_times gone[DMI_DOING_KINDS];
 };

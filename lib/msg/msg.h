@@ -392,6 +392,7 @@ enum dmi_see_what {
   DMI_SEE_HOT,         /* the pages for which it asks most often */
   DMI_SEE_WAITS,       /* how long its threads have waited for what */
   DMI_SEE_PEERS,       /* its traffic with each member */
+  DMI_SEE_PROFILE,     /* which lines of the program have waited for what (--profile) */
   DMI_SEE_KINDS
 };
 

@@ -82,6 +82,9 @@
     "connections; to be given to the first process") \
   OPTION(events_file, DMI_EVENTS_FILE, TEXT, 0, 0, "--events", "FILE", PROGRAM, \
     "append what happens in this process to a file, for dmitimeline and other programs") \
+  OPTION(profile_file, DMI_PROFILE, TEXT, 0, 0, "--profile", "FILE", PROGRAM, \
+    "write to a file which lines of the program wait for which pages, how often and how long;\n" \
+    "dmirun --profile FILE alone shows it") \
   OPTION(ox, DMI_OX, TEXT, 0, 0, "--ox", "[ADDR:]PORT[,[ADDR:]PORT]", CLEARED, \
     "serve OpenXM clients there, in this process (ADDR: 127.0.0.1; PORT 0: any; the second one\n" \
     "is for data connections); for programs with functions for them (DMI_ox_function)") \

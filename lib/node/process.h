@@ -116,6 +116,7 @@ struct dmi_process {
   struct dmi_log log;            /* subscribers to `stream` */
   struct dmi_outlet outlet;      /* DMI_EVENT_FD */
   struct dmi_outlet events_file; /* --events */
+  int profile_fd;                /* --profile; -1: none, or written */
   struct dmi_announce announce;
 };
 

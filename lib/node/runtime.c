@@ -44,6 +44,7 @@
 #include "node/parent.h"
 #include "node/pulser.h"
 #include "node/records.h"
+#include "node/profiler.h"
 #include "node/see.h"
 #include "node/self.h"
 #include "node/stall.h"
@@ -87,7 +88,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   dmi_epoch_begin();
   dmi_stream_init(&process->stream);
   process->host = *host;
-  process->config.event_fd = process->config.control_fd = -1;
+  process->config.event_fd = process->config.control_fd = process->profile_fd = -1;
   dmi_log_open(&process->log, &process->stream, host->err);
   process->program = *program;
   dmi_access_init(&process->access, &dmi_runtime_above, process);
@@ -126,6 +127,7 @@ static void process_end(struct dmi_process *process) {
   dmi_posts_end(process);
   dmi_openxm_end(process); /* its functions get no answer from the daemon any more */
   dmi_see_end(process);
+  dmi_profiler_end(process);
   dmi_pulser_end(process);
   dmi_actions_end(process); /* first, because calls that it completes use threads */
   /* Ends its threads, which may have waited for such a call. */
@@ -186,6 +188,7 @@ void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
     process->config.event_fd = -1;
   }
   if (config->events_file) open_events_file(process);
+  dmi_profiler_begin(process);
   if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
             config->control_fd, strerror(errno));
@@ -290,6 +293,7 @@ static void *daemon_body(void *arg) {
   if (!dmi_status_is_done(&process->recover_now))
     dmi_status_done(&process->recover_now, DMI_EINACTIVE);
   if (process->cut_off) {
+    dmi_profiler_end(process);
     contact_end(process);
     /* Not all streams: a thread that waits for input holds the lock of its stream. */
     fflush(stdout);

@@ -187,7 +187,9 @@ static void on_silent(struct ev_loop *loop, struct ev_timer *timer, int events) 
 }
 
 static double patience(uint32_t what) {
-  return what == DMI_SEE_THREADS || what == DMI_SEE_LOCKS ? PATIENCE_PLACES : PATIENCE;
+  return what == DMI_SEE_THREADS || what == DMI_SEE_LOCKS || what == DMI_SEE_PROFILE
+             ? PATIENCE_PLACES
+             : PATIENCE;
 }
 
 /* False: there is no such member, or no memory. */

@@ -1,9 +1,10 @@
 /*
  * see_count.c - what this process has counted, for those who look: the pages for which it asks most
- * often, and how long its threads have waited for what.  Any thread.
+ * often, how long its threads have waited for what and, with --profile, where.  Any thread.
  */
 #include <inttypes.h>
 
+#include "node/profiler.h"
 #include "node/see_int.h"
 
 uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to) {
@@ -34,6 +35,20 @@ uint64_t dmi_see_waits(struct dmi_process *process, struct dmi_json *to) {
     for (uint32_t i = 0; i < DMI_DOING_LENGTHS; i++)
       dmi_json_put(to, i ? ",%" PRIu64 : "%" PRIu64, of->num[i]);
     dmi_json_put(to, "]}\n");
+  }
+  return 0;
+}
+
+/* `at`: 1 and the number of the line; each takes so little that one always fits. */
+uint64_t dmi_see_profile(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
+  size_t before = to->at;
+  if (!at) {
+    if (dmi_profiler_put_head(process, to)) (void)dmi_see_line(to, before);
+    at = 1;
+  }
+  while (before = to->at, dmi_profiler_put_line(process, (uint32_t)(at - 1), to)) {
+    if (!dmi_see_line(to, before)) return at;
+    at++;
   }
   return 0;
 }

@@ -34,6 +34,7 @@ bool dmi_see_by_daemon(uint32_t what);
 /* ---- see_count.c: any thread ---- */
 uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to);
 uint64_t dmi_see_waits(struct dmi_process *process, struct dmi_json *to);
+uint64_t dmi_see_profile(struct dmi_process *process, uint64_t at, struct dmi_json *to);
 /* ---- see_look.c: any thread ---- */
 uint64_t dmi_see_look(struct dmi_process *process, const struct dmi_msg_see *ask,
                       struct dmi_json *to);
@@ -52,8 +53,6 @@ struct dmi_see_at {
 bool dmi_see_find(struct dmi_process *process, uint64_t addr, struct dmi_see_at *at);
 
 /* ---- see_look.c ---- */
-/* True if such a wait is for something at an address. */
-bool dmi_see_has_addr(enum dmi_doing_what what);
 const char *dmi_see_wait_name(enum dmi_doing_what what);
 
 /* ---- see_tell.c: the thread that looks ---- */

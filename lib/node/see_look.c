@@ -50,11 +50,6 @@ static void put_place(struct dmi_json *to, int tid) {
   if (at && sscanf(at, " %d", &cpu) == 1) dmi_json_put(to, ",\"cpu\":%d", cpu);
 }
 
-bool dmi_see_has_addr(enum dmi_doing_what what) {
-  return what == DMI_DOING_PAGE || what == DMI_DOING_LOCK || what == DMI_DOING_COND ||
-         what == DMI_DOING_BARRIER || what == DMI_DOING_WATCH;
-}
-
 const char *dmi_see_wait_name(enum dmi_doing_what what) {
   static const char *const names[DMI_DOING_KINDS] = {
       "nothing",     "page",  "lock",    "cond",    "barrier", "watch",   "status",
@@ -78,7 +73,7 @@ static void put_wait(struct dmi_process *process, const struct dmi_doing_state *
     dmi_json_put(to, ",\"there\":%" PRIu64 ",\"wanted\":%" PRIu64, state->addr, state->size);
   } else if (state->what == DMI_DOING_SCALE) {
     dmi_json_put(to, ",\"wanted\":%" PRIu64, state->size);
-  } else if (dmi_see_has_addr(state->what) && state->addr) {
+  } else if (dmi_doing_has_addr(state->what) && state->addr) {
     dmi_json_put(to, ",\"addr\":\"0x%" PRIx64 "\",\"size\":%" PRIu64, state->addr, state->size);
     dmi_see_place(process, state->addr, to);
   }
@@ -158,6 +153,8 @@ uint64_t dmi_see_look(struct dmi_process *process, const struct dmi_msg_see *ask
       return dmi_see_hot(process, to);
     case DMI_SEE_WAITS:
       return dmi_see_waits(process, to);
+    case DMI_SEE_PROFILE:
+      return dmi_see_profile(process, ask->at, to);
     default:
       return dmi_see_page(process, ask, to);
   }

@@ -37,7 +37,7 @@ static double seconds(const struct dmi_doing_state *state) {
 /* True if the thread waits for something at a page of which this process asks that one. */
 static bool waits_for(struct dmi_process *process, const struct dmi_doing_state *state,
                       dmi_uid_t uid, struct dmi_see_at *at) {
-  return state->call.name && dmi_see_has_addr(state->what) && state->addr &&
+  return state->call.name && dmi_doing_has_addr(state->what) && state->addr &&
          dmi_see_find(process, state->addr, at) && at->hint == uid;
 }
 
@@ -87,8 +87,8 @@ static void write_thread(FILE *file, struct dmi_process *process,
   }
   fprintf(file, "in %s at %s, for %.1f s; waits for: %s", state->call.name, place, seconds(state),
           dmi_see_wait_name(state->what));
-  if (dmi_see_has_addr(state->what) && state->addr) fprintf(file, " 0x%" PRIx64, state->addr);
-  if (dmi_see_has_addr(state->what) && state->addr && dmi_see_find(process, state->addr, &at)) {
+  if (dmi_doing_has_addr(state->what) && state->addr) fprintf(file, " 0x%" PRIx64, state->addr);
+  if (dmi_doing_has_addr(state->what) && state->addr && dmi_see_find(process, state->addr, &at)) {
     fprintf(file,
             " (page %" PRIu64 " of the mapping at 0x%" PRIx64 ", asked of member %" PRIu32 ")",
             at.page, at.base, at.hint);

@@ -230,7 +230,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $random = sub { return ($_[0][rand @{ $_[0] }] + int rand 3) };
   my $seen = 0;
   for my $number (1 .. ($t->scale eq 'soak' ? 100_000 : 500)) {
-    print $any join(' ', 1 + int rand 13, $random->([0, 1, 2, 3, 1 << 31]) % (1 << 32),
+    print $any join(' ', 1 + int rand 14, $random->([0, 1, 2, 3, 1 << 31]) % (1 << 32),
       map { $random->($_) } [0, 0, 0, 1, 64, 1 << 32, (1 << 62) + 5, 1 << 63], [0, 1 << 32, (1 << 32) + 4095, 1 << 62, 1 << 63]), "\n";
     $t->wait_until(sub { $asks->out =~ /^$number (\d) \d+ (\d+)\n/m && length($asks->out) - $+[0] >= $2 }, "answer $number");
     $asks->out =~ /^$number \d+ \d+ (\d+)\n/m;

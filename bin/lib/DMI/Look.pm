@@ -10,7 +10,7 @@ use POSIX ();
 
 # enum dmi_see_what of lib/msg/msg.h
 my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5, barriers => 6,
-  page => 7, lock => 8, barrier => 9, cond => 10, hot => 11, waits => 12, peers => 13);
+  page => 7, lock => 8, barrier => 9, cond => 10, hot => 11, waits => 12, peers => 13, profile => 14);
 my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other

@@ -94,6 +94,7 @@ sub environment {
     DMI_ON_ERROR => $opt->{'on-error'},
     DMI_SURVIVE => $opt->{survive} ? 1 : undef,
     DMI_EVENTS_FILE => $given->('events', sub { DMI::Values::full_path('--events', @_) }),
+    DMI_PROFILE => $given->('profile', sub { DMI::Values::full_path('--profile', @_) }),
     DMI_TRUST_REFUSED => $opt->{'trust-refused'} ? 1 : undef,
     DMI_DEAD_AFTER => $given->('dead-after', sub { DMI::Values::seconds_or_never('--dead-after', @_) }),
   );

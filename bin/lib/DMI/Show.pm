@@ -33,7 +33,7 @@ sub show {
   my %wants = map { $_ => defined $opt->{$_} } qw(status threads dump);
   $wants{status} = $wants{threads} = 1 if $wants{dump} || !grep { $_ } values %wants;
   my @parts = ($wants{status} ? qw(process mappings hot) : (), $wants{threads} ? qw(threads locks barriers) : (),
-    $opt->{json} && $wants{status} ? qw(waits peers) : ());
+    $opt->{json} && $wants{status} ? qw(waits peers profile) : ());
   my $look = DMI::Look->new(command => [$viewer]);
   my $all = $look->all(@parts);
   $look->finish;

@@ -1,0 +1,113 @@
+#!/usr/bin/perl
+# profile.t - a page that is asked for all the time is found, with who asks for it and from which line
+# of the program: in dmirun --status and --json while the program runs, and in the file of --profile
+# when it has ended, with exact counts.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use JSON::PP ();
+
+my $t = DMITest->new(timeout => 120, wait => 60);
+my $program = $t->compile('test/multi/profile_dmi.c');
+my $dmirun = $t->build . '/bin/dmirun';
+my $file = $t->dir . '/profile';
+
+# The line of the program with this mark.
+my %line;
+{
+  open my $source, '<', $t->top . '/test/multi/profile_dmi.c' or die $!;
+  while (<$source>) { $line{$1} = qr/^profile_dmi\.c:$. \(\w+\)$/ if m{/\* line: (.*?) \*/} }
+}
+
+sub run {
+  my ($status, @args) = @_;
+  my $look = $t->spawn([$dmirun, @args], name => 'look');
+  $look->wait_exit($status);
+  return $look->out . $look->err;
+}
+
+sub begin {
+  my (@opts) = @_;
+  pipe my $reader, my $writer or die;
+  $writer->autoflush(1);
+  my $first = $t->start($program, opts => [@opts], name => 'first', stdin => $reader);
+  my $second = $t->start($program, opts => [@opts], join => $first, name => 'second');
+  my $base = $first->expect_out(qr/^begins (\d+)$/m);
+  return ($first, $second, sprintf('0x%x', $base), $writer);
+}
+
+# Ends the program; how often the hot page was read.
+sub finish {
+  my ($first, $second, $base, $writer) = @_;
+  print $writer "end\n";
+  my $turns = $second->expect_out(qr/^turns (\d+)$/m);
+  $_->wait_exit(0) for $first, $second;
+  return 50 * $turns;
+}
+
+# An old profile in the file goes.
+{
+  open my $old, '>', $file or die $!;
+  print $old "old\n";
+}
+my @all = begin('--profile', $file);
+my ($first, $second, $base) = @all;
+my $at = '127.0.0.1:' . $first->port;
+
+# While it runs.
+my $status = '';
+$t->wait_until(sub { $status = run(0, '--status', $at); $status =~ /^hottest/m }, 'the status tells of hot pages');
+like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+$/m, 'the hottest one, with the process that asks for it');
+like($status, qr/^1 .* (\d+) +[1-9]\d*$/m, 'and so many faults a second');
+like($status, qr/^$base +4\.0 KiB +8 .* 1: \d+$/m, 'and the faults of the mapping');
+
+my $json = eval { JSON::PP::decode_json(run(0, '--json', $at)) } // {};
+my ($one, $two) = @{ $json->{members} // [] };
+my ($hot) = @{ $two->{hot} // [] };
+is("$hot->{mapping} $hot->{page}", "$base 3", 'so does the JSON');
+cmp_ok($hot->{surely}, '>', 0.8 * $two->{hot_of}{faults}, 'most of the last faults');
+my ($waits) = grep { $_->{waits} eq 'page' } @{ $two->{waits} // [] };
+cmp_ok($waits->{num}, '>', 0, 'its waits are counted');
+my $sum = 0;
+$sum += $_ for @{ $waits->{lengths} };
+is($sum, $waits->{num}, 'each has a length');
+my ($with) = grep { $_->{member} == $one->{member} } @{ $two->{peers} // [] };
+cmp_ok($with->{bytes_in}, '>', 8 * $hot->{surely}, 'and the bytes that came from the other process');
+my ($places) = grep { ($_->{place} // '') =~ $line{hot} } @{ $two->{profile} // [] };
+cmp_ok($places->{cost}{faults}, '>', 0, 'and the line of the program');
+
+# When it has ended.
+my $reads = finish(@all);
+open my $profile, '<', $file or die "$file: $!";
+my @lines = map { JSON::PP::decode_json($_) } <$profile>;
+is(scalar(grep { $_->{profile} eq 'process' } @lines), 2, 'both processes have written to the file, and nothing else is in it');
+my ($found) = sort { $b->{cost}{faults} <=> $a->{cost}{faults} } grep { $_->{profile} eq 'place' } @lines;
+like($found->{place}, $line{hot}, 'the place with most faults is that of the hot page');
+is("$found->{call} $found->{mapping} $found->{page_size} $found->{process}", "DMI_read $base 4096 1", 'its call, mapping and process');
+is("$found->{cost}{faults} $found->{cost}{waits}", "$reads $reads", 'each read is a fault and a wait');
+is(join(' ', map { "$_->{page} $_->{faults} $_->{surely}" } @{ $found->{pages} }), "3 $reads $reads", 'of the hot page');
+is("@{ $found->{waits} }", 'page', 'waits for a page');
+cmp_ok($found->{cost}{ns}, '>', 1000 * $reads, 'that have taken time');
+cmp_ok($found->{cost}{ns}, '>=', $found->{cost}{longest}, 'the longest of them no more than all');
+my ($cold) = grep { ($_->{place} // '') =~ $line{cold} } @lines;
+is("$cold->{cost}{faults} $cold->{pages}[0]{page}", $reads / 50 . ' 5', 'the cold page has its own place');
+
+my $shown = run(0, '--profile', $file);
+like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
+like($shown, qr/^.* $reads +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
+
+# Without it nothing is written, or told.
+unlink $file;
+@all = begin();
+$json = eval { JSON::PP::decode_json(run(0, '--json', '127.0.0.1:' . $all[0]->port)) } // {};
+is(scalar(map { @{ $_->{profile} // [] } } @{ $json->{members} }), 0, 'there is no profile without the option');
+finish(@all);
+ok(!-e $file, 'and no file');
+like(run(1, '--profile', $file), qr/^dmirun: --profile .*No such file/m, 'which is told to who wants to see it');
+@all = begin('--profile', $t->dir . '/no/such/profile');
+$all[0]->expect_err(qr{^dmi: there is no profile in \S+/no/such/profile \(--profile\): No such file}m);
+finish(@all);
+
+$t->done;
