@@ -395,6 +395,7 @@ remote_pure = \
 	lib/remote/pool_call.c \
 	lib/remote/pool_int.h \
 	lib/remote/pool_memory.c \
+	lib/remote/pool_ready.c \
 	lib/remote/pool_return.c \
 	lib/remote/pool_value.c \
 	lib/remote/table.c \

@@ -152,6 +152,7 @@ void dmi_remote_pool_free(struct dmi_remote_pool *pool) {
   dmi_range_set_clear(&pool->closed);
   dmi_remote_table_free(&pool->values);
   dmi_remote_table_free(&pool->clients);
+  free(pool->due);
   free(pool->actions);
   free(pool);
 }

@@ -192,6 +192,7 @@ enum dmi_remote_pool_break {
   DMI_REMOTE_BREAK_KEEP, /* what a HAVE said that is ahead of its CALL stays known, if also lost */
   DMI_REMOTE_BREAK_POISON, /* a failed input fails the call */
   DMI_REMOTE_BREAK_RETIRE, /* the page of a lost value is not used again */
+  DMI_REMOTE_BREAK_AHEAD,  /* fetches ahead of a call's completion leave half of the memory */
   DMI_REMOTE_BREAK_LAST
 };
 #ifdef DMI_MUTATIONS

@@ -75,6 +75,7 @@ static void attach(struct dmi_remote_pool *pool, struct dmi_remote_task *task, u
   task->uses[i] = (struct dmi_remote_use){.task = task, .value = value};
   task->fetches[i] = &value->fetch;
   DL_APPEND(value->uses, &task->uses[i]);
+  if (value->maker && value->uses->next) dmi_remote_task_urge(pool, value->maker);
   task->unknown += value->at.state == DMI_REMOTE_PENDING;
   if (value->at.state == DMI_REMOTE_FAILED && !DMI_BROKEN(pool, DMI_REMOTE_BREAK_POISON))
     dmi_remote_task_fail(pool, task, value->at.why);
@@ -97,7 +98,10 @@ static void take_in(struct dmi_remote_pool *pool, struct dmi_remote_pool_client 
   }
   for (uint32_t i = 0; i < task->call.input_num; i++)
     attach(pool, task, i);
-  if (task->stage == DMI_REMOTE_WAITING && !task->unknown) dmi_remote_task_complete(pool, task);
+  if (task->stage != DMI_REMOTE_WAITING) return;
+  if (!task->unknown) dmi_remote_task_complete(pool, task);
+  for (uint32_t i = 0; i < task->call.input_num && task->unknown; i++)
+    dmi_remote_value_ahead(pool, task->uses[i].value);
 }
 
 /* The pool leaves: the call goes back as it came. */
@@ -159,87 +163,12 @@ void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_ta
   dmi_remote_pool_act(pool, DMI_REMOTE_COMPLETE)->call = &task->call;
 }
 
-/* Another server, or several calls here, wait for what it makes. */
-static bool is_awaited(const struct dmi_remote_task *task) {
-  for (uint32_t i = 0; i < task->call.output_num; i++) {
-    const struct dmi_remote_value *value = task->outputs[i];
-    if (value && (value->readers || (value->uses && value->uses->next))) return true;
-  }
-  return false;
-}
-
-/* It is awaited, or the only call that waits for it is. */
-static bool is_urgent(const struct dmi_remote_task *task) {
-  if (is_awaited(task)) return true;
-  for (uint32_t i = 0; i < task->call.output_num; i++) {
-    const struct dmi_remote_value *value = task->outputs[i];
-    if (value && value->uses && is_awaited(value->uses->task)) return true;
-  }
-  return false;
-}
-
-void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
-  task->stage = DMI_REMOTE_READY;
-  task->place = ++pool->readied;
-  task->alone = task->call.flags & DMI_REMOTE_ALONE;
-  task->urgent = !task->alone && is_urgent(task);
-  if (task->alone)
-    DL_APPEND(pool->alone, task);
-  else if (task->urgent)
-    DL_APPEND(pool->urgent, task);
-  else
-    DL_APPEND(pool->ready, task);
-}
-
-static void urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
-  if (task->stage != DMI_REMOTE_READY || task->urgent || task->alone) return;
-  DL_DELETE(pool->ready, task);
-  DL_APPEND(pool->urgent, task);
-  task->urgent = true;
-}
-
-void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
-  urge(pool, task);
-  if (task->stage != DMI_REMOTE_WAITING) return;
-  for (uint32_t i = 0; i < task->call.input_num; i++) {
-    if (task->uses[i].value->maker) urge(pool, task->uses[i].value->maker);
-  }
-}
-
 void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *task) {
   if (task->stage == DMI_REMOTE_COMPLETED) DL_DELETE(pool->complete, task);
-  if (task->stage == DMI_REMOTE_READY) {
-    if (task->alone)
-      DL_DELETE(pool->alone, task);
-    else if (task->urgent)
-      DL_DELETE(pool->urgent, task);
-    else
-      DL_DELETE(pool->ready, task);
-  }
+  if (task->stage == DMI_REMOTE_READY) dmi_remote_task_unready(pool, task);
   if (task->stage == DMI_REMOTE_FAILING) DL_DELETE(pool->failing, task);
   if (task->stage == DMI_REMOTE_READY || task->stage == DMI_REMOTE_FETCHING) pool->admitted--;
   remove_spare(task);
-}
-
-#define ROW 16 /* urgent calls that are fired in a row at most, if there are others */
-
-/* The next one to be fired; NULL: none is ready, or has to wait for those that run. */
-static struct dmi_remote_task *next(struct dmi_remote_pool *pool) {
-  struct dmi_remote_task *ready = pool->ready, *urgent = pool->urgent;
-  /* If the process is lost, it must have been this call.  It waits only for calls that go on
-   * without another one: those that are BLOCKED do not count, on either side, so what they wait for
-   * can run; and nothing is fired before it, so its turn comes. */
-  if (pool->alone_active) return NULL;
-  if (pool->alone) return pool->active ? NULL : pool->alone;
-  /* While a call waits inside, the newest one is first: most likely that is what is waited for.
-   * In order, each would wait inside before what an older one needs is begun. */
-  if (pool->running > pool->active) {
-    if (ready) ready = ready->prev;
-    if (urgent) urgent = urgent->prev;
-    return !urgent || (ready && ready->place > urgent->place) ? ready : urgent;
-  }
-  pool->row = ready && urgent && pool->row < ROW ? pool->row + 1 : 0;
-  return !urgent || (ready && !pool->row) ? ready : urgent;
 }
 
 /* If this process is lost, the client knows that it was with this call. */
@@ -252,7 +181,7 @@ static void send_fired(struct dmi_remote_pool *pool, const struct dmi_remote_tas
 
 void dmi_remote_pool_fire(struct dmi_remote_pool *pool) {
   struct dmi_remote_task *task;
-  while (pool->active < pool->config.cores && (task = next(pool)) != NULL) {
+  while (pool->active < pool->config.cores && (task = dmi_remote_pool_first(pool)) != NULL) {
     dmi_remote_task_out(pool, task);
     task->stage = DMI_REMOTE_RUNNING;
     pool->running++;

@@ -50,7 +50,9 @@ struct dmi_remote_task {
   struct dmi_remote_task *prev_own, *next_own; /* in client->tasks */
   struct dmi_remote_task *prev_spare, *next_spare; /* in client->spare, if `spare` */
   bool spare;                                      /* it could be stolen */
-  bool urgent;    /* READY: in pool->urgent, as others wait for what it makes */
+  uint64_t due;   /* number of the first call that others wait for, and that needs this one, or is
+                     it; 0: none is known */
+  size_t at;      /* READY, and due: in pool->due */
   bool alone;     /* DMI_REMOTE_ALONE; READY: in pool->alone */
   uint64_t place; /* READY: so manyth that became so */
 };
@@ -112,6 +114,8 @@ struct dmi_remote_pool {
   struct dmi_remote_pool_client *all; /* clients */
   struct dmi_range_set closed;        /* clients (process << 32 | n) that are never heard again */
   struct dmi_remote_task *complete, *ready, *urgent, *alone, *failing;
+  struct dmi_remote_task **due; /* those in urgent, a heap: what is due first is first */
+  size_t due_num, due_capacity;
   uint32_t alone_active;         /* RUNNING, of DMI_REMOTE_ALONE: others wait */
   uint64_t readied;              /* calls that have become READY */
   uint32_t row;                  /* urgent ones fired in a row while others were ready */
@@ -165,6 +169,8 @@ void dmi_remote_value_close(struct dmi_remote_pool *pool, struct dmi_remote_valu
 /* ---- pool_memory.c ---- */
 /* Gives memory to calls that are complete, in order, as far as there is any. */
 void dmi_remote_pool_admit(struct dmi_remote_pool *pool);
+/* The value is known: fetches its bytes for calls that still wait for others, if memory is free. */
+void dmi_remote_value_ahead(struct dmi_remote_pool *pool, struct dmi_remote_value *value);
 /* Bytes of all inputs and outputs of a call. */
 uint64_t dmi_remote_task_bytes(struct dmi_remote_pool *pool, const struct dmi_remote_task *task);
 /* The call does not need its inputs any more; it may have memory. */
@@ -177,10 +183,6 @@ void dmi_remote_value_release(struct dmi_remote_pool *pool, struct dmi_remote_va
 /* ---- pool_call.c ---- */
 /* All inputs of a WAITING call are known. */
 void dmi_remote_task_complete(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
-/* The call has memory and all bytes. */
-void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
-/* Somebody waits for what this call makes: it is fired soon, or those that it waits for. */
-void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* The call runs on a core, or does not. */
 static inline void dmi_remote_task_active(struct dmi_remote_pool *pool,
                                           const struct dmi_remote_task *task, bool active) {
@@ -198,6 +200,17 @@ void dmi_remote_pool_fail(struct dmi_remote_pool *pool);
 void dmi_remote_task_out(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
 /* The call is over: into the trash. */
 void dmi_remote_task_over(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+
+/* ---- pool_ready.c ---- */
+/* The call has memory and all bytes. */
+void dmi_remote_task_ready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+/* The opposite: takes it out of the list of those that are. */
+void dmi_remote_task_unready(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+/* Others wait for what this call makes: it, and the calls here that it waits for, are due with it.
+ */
+void dmi_remote_task_urge(struct dmi_remote_pool *pool, struct dmi_remote_task *task);
+/* The call to be fired next; NULL: none is ready, or has to wait for those that run. */
+struct dmi_remote_task *dmi_remote_pool_first(struct dmi_remote_pool *pool);
 
 /* ---- pool_return.c ---- */
 /* True if the call was neither fired nor is about to fail. */

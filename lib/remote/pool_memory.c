@@ -70,6 +70,28 @@ static void fetch(struct dmi_remote_pool *pool, struct dmi_remote_value *value) 
   dmi_remote_pool_act(pool, DMI_REMOTE_FETCH)->fetch = &value->fetch;
 }
 
+static bool is_waited_for(const struct dmi_remote_value *value) {
+  const struct dmi_remote_use *use;
+  DL_FOREACH(value->uses, use) {
+    const struct dmi_remote_task *task = use->task;
+    if (task->stage == DMI_REMOTE_WAITING && !(task->call.flags & DMI_REMOTE_LATE)) return true;
+  }
+  return false;
+}
+
+/* Calls that are complete come first, and what is not held by a call can be released, so nobody
+ * waits for this memory; but such bytes may be released in vain, and read twice, so half is left.
+ */
+void dmi_remote_value_ahead(struct dmi_remote_pool *pool, struct dmi_remote_value *value) {
+  const uint64_t most =
+      DMI_BROKEN(pool, DMI_REMOTE_BREAK_AHEAD) ? UINT64_MAX : pool->config.limit / 2;
+  if (value->at.state != DMI_REMOTE_DONE || value->bytes != DMI_REMOTE_NONE) return;
+  if (value->carried || (value->made && value->page.addr == value->at.addr)) return;
+  if (pool->leaves || pool->complete) return;
+  if (dmi_remote_sum(pool->used, value->at.size) > most || !is_waited_for(value)) return;
+  fetch(pool, value);
+}
+
 /* The bytes are here. */
 static void arrived(struct dmi_remote_pool *pool, struct dmi_remote_value *value) {
   struct dmi_remote_use *use;

@@ -162,6 +162,7 @@ bool dmi_remote_pool_have(struct dmi_remote_pool *pool, dmi_remote_client_t id, 
     if (early && value->early < seq) value->early = seq;
     if (value && !is_old(pool, value, gen)) dmi_remote_value_learn(pool, value, gen, result);
     if (value && bytes && result->size) keep_bytes(pool, value, bytes, result->size);
+    if (value) dmi_remote_value_ahead(pool, value);
   }
   dmi_remote_pool_end(pool);
   return true;

@@ -28,7 +28,7 @@ ok($once eq $again, 'the same seeds, the same runs');
 # Each rule of docs/remote.md that a pool or a book can leave out, and in how many runs that must show.
 # (POOL_GEN and POOL_KEEP are rarer, POOL_POISON the client makes good: remote_pool_test has them.)
 my @rules = (
-  [POOL_EARLY => 20], [POOL_LATE => 20], [POOL_LIMIT => 40], [POOL_WAITS => 200],
+  [POOL_EARLY => 20], [POOL_LATE => 20], [POOL_AHEAD => 60], [POOL_LIMIT => 40], [POOL_WAITS => 200],
   [POOL_REFUSE => 60], [POOL_UNFIRED => 20], [POOL_TOLD => 20],
   [POOL_RETIRE => 200], [POOL_STALE => 4000],
   [BOOK_NEEDS => 20], [BOOK_DROP => 20], [BOOK_WANT => 20], [BOOK_TELL => 60],

@@ -345,12 +345,14 @@ static void test_failure(void **state) {
   expect(pool, "run1");
   assert_true(call(pool, 3, 4, 2, 0, 101, 1));
   assert_true(call(pool, 5, 6, 4, 0, 0, 0));
-  expect(pool, "");
+  expect(pool, "fetch101@1");
   dmi_remote_pool_failed(pool, run[1], why);
   expect(pool, "failed1 failed3 failed5");
   for (uint64_t n = 2; n <= 6; n += 2)
     drop(pool, n);
   expect(pool, "");
+  dmi_remote_pool_fetched(pool, fetch[101 % 16], true);
+  expect(pool, "release101");
   ends(pool);
   assert_int_equal(why->refs, 1); /* the pool has given back all of its own */
   dmi_remote_why_release(why);
@@ -592,6 +594,110 @@ static void test_old(void **state) {
   ends(pool);
 }
 
+/* Inputs are fetched while others are not known yet, into memory that nobody else needs. */
+static void test_ahead(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 60);
+  (void)state;
+  assert_true(call(pool, 1, 0, 7, 0, 8, 100)); /* it has no output: 20 bytes */
+  expect(pool, "fetch8@100");
+  flags = DMI_REMOTE_LATE;
+  assert_true(call(pool, 2, 0, 7, 0, 9, 200));
+  flags = 0;
+  expect(pool, "");
+  assert_true(call(pool, 3, 0, 7, 0, 10, 300));
+  assert_true(call(pool, 4, 0, 7, 0, 11, 400));
+  assert_true(call(pool, 5, 0, 7, 0, 12, 500)); /* half is left */
+  expect(pool, "fetch10@300 fetch11@400");
+  dmi_remote_pool_fetched(pool, fetch[8], true);
+  dmi_remote_pool_fetched(pool, fetch[10], true);
+  expect(pool, "");
+  assert_int_equal(dmi_remote_pool_counts(pool).used, 30);
+  /* Calls that are complete take it: what came first goes. */
+  assert_true(call(pool, 6, 2, 21, 601, 22, 602));
+  expect(pool, "fetch21@601 fetch22@602");
+  assert_true(call(pool, 7, 0, 23, 603, 0, 0));
+  expect(pool, "release8 fetch23@603");
+  assert_int_equal(dmi_remote_pool_counts(pool).used, 60);
+  /* What is lost goes back, though it was not complete. */
+  dmi_remote_pool_fetched(pool, fetch[11], false);
+  expect(pool, "release11 return4/3");
+  dmi_remote_pool_close(pool, client);
+  drain(pool);
+  for (uint64_t n = 21; n < 24; n++) {
+    dmi_remote_pool_fetched(pool, fetch[n % 16], true);
+    drain(pool);
+  }
+  said[0] = 0;
+  ends(pool);
+}
+
+/* Of calls that are due, that is fired first which leads to the one that was issued first. */
+static void test_due(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  (void)state;
+  assert_true(call(pool, 1, 2, 0, 0, 0, 0));
+  expect(pool, "run1");
+  assert_true(call(pool, 3, 20, 0, 0, 0, 0)); /* nobody waits for it */
+  assert_true(call(pool, 4, 30, 0, 0, 0, 0));
+  assert_true(call(pool, 5, 40, 30, 0, 0, 0));
+  assert_true(call(pool, 6, 50, 40, 0, 0, 0));
+  assert_true(call(pool, 7, 60, 0, 0, 0, 0));
+  assert_true(call(pool, 8, 45, 0, 0, 0, 0));
+  for (uint64_t n = 60; n > 40; n -= n == 50 ? 5 : 10)
+    assert_true(dmi_remote_pool_want(pool, client, n, OTHER, n));
+  drain(pool);
+  done(pool, 1, 1);
+  expect(pool, "done1 run8"); /* 45 */
+  done(pool, 8, 45);
+  expect(pool, "have45:6 done8 run4"); /* for 50, two calls later */
+  done(pool, 4, 30);
+  expect(pool, "done4 fetch30@30 run7"); /* while the next one has no bytes: 60 */
+  dmi_remote_pool_fetched(pool, fetch[30 % 16], true);
+  done(pool, 7, 60);
+  expect(pool, "have60:6 done7 run5");
+  done(pool, 5, 40);
+  expect(pool, "release30 done5 fetch40@40 run3");
+  dmi_remote_pool_fetched(pool, fetch[40 % 16], true);
+  dmi_remote_pool_close(pool, client);
+  drain(pool);
+  dmi_remote_pool_done(pool, run[3], NULL, 1);
+  drain(pool);
+  said[0] = 0;
+  ends(pool);
+}
+
+/* Those that go back leave the others in order. */
+static void test_due_stolen(void **state) {
+  struct dmi_remote_pool *pool = new_pool(1, 0);
+  uint64_t last = 0;
+  (void)state;
+  assert_true(call(pool, 1, 2, 0, 0, 0, 0));
+  for (uint64_t i = 0; i < 12; i++) {
+    uint64_t n = 3 + i, output = 100 + i * 7 % 12; /* in no order */
+    assert_true(call(pool, n, output, 0, 0, 0, 0));
+    assert_true(dmi_remote_pool_want(pool, client, output, OTHER, n));
+    drain(pool);
+  }
+  assert_true(dmi_remote_pool_steal(pool, client, 5, UINT64_MAX));
+  drain(pool);
+  for (uint64_t n = 1, num = 0; num < 8; num++) {
+    uint64_t output;
+    said[0] = 0;
+    done(pool, n, 1);
+    drain(pool);
+    if (num == 7) break;
+    n = strtoull(strstr(said, "run") + 3, NULL, 10);
+    output = 100 + (n - 3) * 7 % 12;
+    assert_true(output > last);
+    last = output;
+  }
+  assert_null(strstr(said, "run")); /* seven were left */
+  dmi_remote_pool_close(pool, client);
+  drain(pool);
+  said[0] = 0;
+  ends(pool);
+}
+
 /* Calls whose outputs others wait for are fired before those that are ready longer. */
 static void test_urgent(void **state) {
   struct dmi_remote_pool *pool = new_pool(1, 0);
@@ -677,7 +783,7 @@ static void test_carried(void **state) {
   }
   assert_int_equal(dmi_remote_pool_counts(pool).carried, 20); /* the third one is to be read */
   have(pool, 24, 200, 4);
-  expect(pool, "fetch21@100 hasabcdefghi fetch24@200 fetch22@100 hasabcdefghi fetch23@100");
+  expect(pool, "fetch23@100 fetch21@100 hasabcdefghi fetch24@200 fetch22@100 hasabcdefghi");
   assert_int_equal(dmi_remote_pool_counts(pool).carried, 0);
   for (uint64_t n = 21; n < 25; n++) {
     free(fetch[n % 16]->carried); /* the owner has it from FETCH on */
@@ -701,14 +807,16 @@ static void test_carried(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_run),       cmocka_unit_test(test_bad_calls),
-      cmocka_unit_test(test_race),      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_unfetched), cmocka_unit_test(test_too_big),
-      cmocka_unit_test(test_failure),   cmocka_unit_test(test_leave),
-      cmocka_unit_test(test_steal),     cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_again),     cmocka_unit_test(test_old),
-      cmocka_unit_test(test_urgent),    cmocka_unit_test(test_row),
-      cmocka_unit_test(test_carried),   cmocka_unit_test(test_worth),
-      cmocka_unit_test(test_suspect),   cmocka_unit_test(test_alone)};
+      cmocka_unit_test(test_run),        cmocka_unit_test(test_bad_calls),
+      cmocka_unit_test(test_race),       cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_unfetched),  cmocka_unit_test(test_too_big),
+      cmocka_unit_test(test_failure),    cmocka_unit_test(test_leave),
+      cmocka_unit_test(test_steal),      cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_again),      cmocka_unit_test(test_old),
+      cmocka_unit_test(test_ahead),      cmocka_unit_test(test_due),
+      cmocka_unit_test(test_due_stolen), cmocka_unit_test(test_urgent),
+      cmocka_unit_test(test_row),        cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_worth),      cmocka_unit_test(test_suspect),
+      cmocka_unit_test(test_alone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
