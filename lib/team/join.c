@@ -141,29 +141,21 @@ enum waits { TO_JOIN, TO_RESET, TO_LEAVE };
 /* Looks at the table: DMI_OK if the rank's epoch has begun; DMI_EBUSY: not yet. */
 static int32_t look(struct dmi_team_rank *rank, enum waits waits) {
   const dmi_uid_t self = rank->teams->process->access.core.self;
+  const struct dmi_team_port *port = &rank->port;
   struct dmi_team_answer answer;
   struct dmi_team_slot *slots = NULL;
-  const struct dmi_team_slot *slot;
   int32_t error = forget_lost(&rank->at, &answer, &slots);
   if (error != DMI_OK) return error;
-  slot = &slots[rank->port.rank];
   if (waits == TO_JOIN) {
-    if (slot->next == self) {
-      error = rank->port.rank < answer.wanted ? DMI_EBUSY : DMI_EINVAL;
-    } else {
-      error = slot->member == self && rank->port.rank < answer.size ? begin(rank, &answer, slots)
-                                                                    : DMI_ELOST;
-    }
-  } else if (answer.epoch == rank->port.epoch) {
-    const bool goes = waits == TO_LEAVE && dmi_team_all_arrived(slots, answer.capacity);
-    error = goes ? DMI_OK : DMI_EBUSY; /* the next epoch may have to wait for others that join */
+    error = dmi_team_joins_as(&answer, slots, self, port->rank, port->before);
   } else if (waits == TO_RESET) {
-    /* A later epoch is not its own: it was cut off, and another thread has the rank since. */
-    const bool next = answer.epoch == rank->port.epoch + 1;
-    error = next && slot->member == self && rank->port.rank < answer.size
-                ? begin(rank, &answer, slots)
-                : dmi_because(DMI_EINVAL, "the team has become smaller (DMI_team_resize)");
+    error = dmi_team_goes_on_as(&answer, slots, self, port->rank, port->epoch);
+    if (error == DMI_EINVAL)
+      (void)dmi_because(error, "the team has become smaller (DMI_team_resize)");
+  } else if (answer.epoch == port->epoch && !dmi_team_all_arrived(slots, answer.capacity)) {
+    error = DMI_EBUSY; /* the next epoch may have to wait for others that join */
   }
+  if (error == DMI_OK && waits != TO_LEAVE) error = begin(rank, &answer, slots);
   free(slots);
   return error;
 }
@@ -286,8 +278,7 @@ static int32_t unjoin(struct dmi_team_rank *rank, int32_t error) {
   struct dmi_team_answer answer;
   struct dmi_team_slot *slots = NULL;
   if (dmi_team_ask(&rank->at, &step, &answer, &slots) == DMI_OK &&
-      answer.epoch > rank->port.before && rank->port.rank < answer.size &&
-      slots[rank->port.rank].member == self)
+      dmi_team_joins_as(&answer, slots, self, rank->port.rank, rank->port.before) == DMI_OK)
     error = begin(rank, &answer, slots);
   free(slots);
   return error;

@@ -61,6 +61,29 @@ bool dmi_team_all_arrived(const struct dmi_team_slot *slots, uint32_t capacity) 
   return true;
 }
 
+static bool is_member(const struct dmi_team_answer *answer, const struct dmi_team_slot *slots,
+                      uint32_t process, int32_t rank) {
+  return rank < answer->size && slots[rank].member == process;
+}
+
+/* Also an epoch that has begun before the rank could be given back is its own: the others count on
+ * it. */
+int32_t dmi_team_joins_as(const struct dmi_team_answer *answer, const struct dmi_team_slot *slots,
+                          uint32_t process, int32_t rank, uint64_t before) {
+  if (slots[rank].next == process) return rank < answer->wanted ? DMI_EBUSY : DMI_EINVAL;
+  if (answer->epoch > before && is_member(answer, slots, process, rank)) return DMI_OK;
+  return DMI_ELOST;
+}
+
+/* An epoch behind the next one is not its own: it was cut off from the next, and another thread of
+ * this process has the rank since. */
+int32_t dmi_team_goes_on_as(const struct dmi_team_answer *answer, const struct dmi_team_slot *slots,
+                            uint32_t process, int32_t rank, uint64_t epoch) {
+  if (answer->epoch == epoch) return DMI_EBUSY;
+  if (answer->epoch == epoch + 1 && is_member(answer, slots, process, rank)) return DMI_OK;
+  return DMI_EINVAL;
+}
+
 static bool all_arrived(const struct dmi_team_table *table, const struct dmi_team_step *step) {
 #ifdef DMI_MUTATIONS
   if (step->zero == DMI_TEAM_STEP_HASTY) return true;

@@ -89,6 +89,15 @@ static inline uint64_t dmi_team_table_size(uint32_t capacity) {
 /* T6: all members of these slots have called reset or leave: those that leave may go. */
 bool dmi_team_all_arrived(const struct dmi_team_slot *slots, uint32_t capacity);
 
+/* A thread of `process` that joins with `rank`, by the slots of an answer: DMI_OK: it is in the
+ * epoch; DMI_EBUSY: it waits for one behind `before`; DMI_EINVAL: it was cut off, and gives its
+ * rank back; DMI_ELOST: it has none any more. */
+int32_t dmi_team_joins_as(const struct dmi_team_answer *answer, const struct dmi_team_slot *slots,
+                          uint32_t process, int32_t rank, uint64_t before);
+/* The same for one that was in `epoch` and has called reset.  DMI_EINVAL: it was cut off. */
+int32_t dmi_team_goes_on_as(const struct dmi_team_answer *answer, const struct dmi_team_slot *slots,
+                            uint32_t process, int32_t rank, uint64_t epoch);
+
 void dmi_team_table_init(struct dmi_team_table *table, uint64_t team, int32_t size,
                          uint32_t capacity);
 /* The same team in a larger table, from what a step answered of the old one. */

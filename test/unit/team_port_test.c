@@ -237,11 +237,52 @@ static void test_port_trust(void **state) {
   free(port);
 }
 
+/* What the others say of the next epoch before this rank has called reset: it ends nothing here,
+ * and all of it is done when that epoch begins, also behind a message that is wrong. */
+static void test_port_ahead(void **state) {
+  static const uint32_t processes[2] = {10, 11};
+  struct dmi_team_port *port = port_new();
+  struct dmi_team_out out = {0};
+  unsigned char buf[8] = "";
+  struct dmi_team_op op = {.peer = 1, .buf = buf, .size = sizeof(buf)};
+  struct dmi_msg msg;
+  (void)state;
+  dmi_team_port_receive(port, &op, &out);
+  msg = said(DMI_TEAM_EAGER, 6, "next");
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  msg = said(DMI_TEAM_RESET, 6, NULL);
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_int_equal(op.state, DMI_TEAM_POSTED);
+  assert_false(port->reset);
+  msg = said(DMI_TEAM_EAGER, 5, "now");
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_int_equal(op.error, DMI_OK);
+  assert_int_equal(op.got, 3);
+  assert_memory_equal(buf, "now", 3);
+  dmi_team_port_reset(port, &out);
+  assert_true(dmi_team_port_begin(port, 6, 2, processes, &out));
+  assert_true(port->reset);
+  assert_int_equal(port->kept, 0); /* a port in state RESET keeps nothing */
+  op = (struct dmi_team_op){.peer = 1, .buf = buf, .size = sizeof(buf)};
+  dmi_team_port_receive(port, &op, &out);
+  assert_int_equal(op.error, DMI_ERESET);
+  msg = said(DMI_TEAM_EAGER, 7, "x");
+  msg.origin = 12;
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  msg = said(DMI_TEAM_RESET, 7, NULL);
+  assert_true(dmi_team_port_message(port, &msg, &out));
+  assert_false(dmi_team_port_begin(port, 7, 2, processes, &out)); /* 12 is not rank 1 */
+  assert_true(port->reset);
+  dmi_team_port_free(port);
+  dmi_team_out_free(&out);
+  free(port);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_port_wrong), cmocka_unit_test(test_port_epochs),
       cmocka_unit_test(test_port_fails), cmocka_unit_test(test_port_left),
-      cmocka_unit_test(test_port_trust),
+      cmocka_unit_test(test_port_trust), cmocka_unit_test(test_port_ahead),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,69 @@ static void test_table_left_and_gone(void **state) {
   free(table);
 }
 
+/* Who was cut off gives its rank back, but not when an epoch has begun with it meanwhile: the
+ * others count on it. */
+static void test_table_unjoin(void **state) {
+  struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  const struct dmi_team_step unjoin = {.what = DMI_TEAM_UNJOIN, .rank = 1, .process = 11};
+  struct dmi_team_slot slots[CAPACITY];
+  struct dmi_team_answer answer;
+  (void)state;
+  dmi_team_table_init(table, 7, 1, CAPACITY);
+  (void)join(table, 0, 10);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 3});
+  (void)join(table, 1, 11);
+  answer = look(table, slots);
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 11, 1, 1), DMI_EBUSY);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 1});
+  answer = look(table, slots);
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 11, 1, 1), DMI_EINVAL);
+  /* Before it has given it back: */
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 2});
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).begins, 1);
+  assert_int_equal(ask(table, unjoin).error, DMI_OK);
+  answer = look(table, slots);
+  assert_int_equal(slots[1].member, 11);
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 11, 1, 1), DMI_OK);
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 11, 1, 2), DMI_ELOST); /* joined later */
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 12, 1, 1), DMI_ELOST);
+  /* And one that is still to join: nothing is left of it. */
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 4});
+  (void)join(table, 2, 11);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_UNJOIN, .rank = 2, .process = 11});
+  answer = look(table, slots);
+  assert_int_equal(slots[2].next, 0);
+  assert_int_equal(dmi_team_joins_as(&answer, slots, 11, 2, 2), DMI_ELOST);
+  free(table);
+}
+
+/* A rank that was cut off, and looks late, does not take an epoch of another thread of its process
+ * for its own. */
+static void test_table_cut_off(void **state) {
+  struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
+  struct dmi_team_slot slots[CAPACITY];
+  struct dmi_team_answer answer;
+  (void)state;
+  dmi_team_table_init(table, 7, 2, CAPACITY);
+  (void)join(table, 0, 10);
+  (void)join(table, 1, 11);
+  (void)arrive(table, 1, 11, DMI_TEAM_RESETS);
+  answer = look(table, slots);
+  assert_int_equal(dmi_team_goes_on_as(&answer, slots, 11, 1, 1), DMI_EBUSY);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 1});
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).begins, 1);
+  answer = look(table, slots);
+  assert_int_equal(dmi_team_goes_on_as(&answer, slots, 10, 0, 1), DMI_OK);
+  assert_int_equal(dmi_team_goes_on_as(&answer, slots, 11, 1, 1), DMI_EINVAL);
+  (void)ask(table, (struct dmi_team_step){.what = DMI_TEAM_RESIZE, .size = 2});
+  (void)join(table, 1, 11); /* another thread */
+  assert_int_equal(arrive(table, 0, 10, DMI_TEAM_RESETS).begins, 1);
+  answer = look(table, slots);
+  assert_int_equal(slots[1].member, 11);
+  assert_int_equal(dmi_team_goes_on_as(&answer, slots, 11, 1, 1), DMI_EINVAL);
+  free(table);
+}
+
 static void test_table_overwritten(void **state) {
   struct dmi_team_table *table = calloc(1, dmi_team_table_size(CAPACITY));
   (void)state;
@@ -272,6 +335,8 @@ int main(void) {
       cmocka_unit_test(test_table_grows),
       cmocka_unit_test(test_table_left),
       cmocka_unit_test(test_table_left_and_gone),
+      cmocka_unit_test(test_table_unjoin),
+      cmocka_unit_test(test_table_cut_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
