@@ -372,6 +372,7 @@ team_runtime_sources = \
 	lib/team/collect.c \
 	lib/team/join.c \
 	lib/team/message.c \
+	lib/team/reduce.c \
 	lib/team/runtime.c \
 	lib/team/team.h \
 	lib/team/team_int.h

@@ -108,6 +108,30 @@ void dmi_team_begin_recv(struct dmi_team_rank *rank, struct dmi_team_wait *wait,
                          void *buf, uint64_t size);
 int32_t dmi_team_end(struct dmi_team_rank *rank, struct dmi_team_wait *wait);
 
+/* ---- collect.c: what collective calls are made of ---- */
+#define DMI_TEAM_CHILDREN 32 /* a tree of 2^31 ranks has at most 31 levels */
+/* A send or receive of a collective call.  Who begins it ends it, also when another one has failed:
+ * until then the port may use its buffer. */
+struct dmi_team_part {
+  struct dmi_team_wait wait;
+  DMI_local_status_t status;
+};
+void dmi_team_part_send(struct dmi_team_rank *rank, struct dmi_team_part *part, int32_t to,
+                        const void *buf, uint64_t size);
+void dmi_team_part_recv(struct dmi_team_rank *rank, struct dmi_team_part *part, int32_t from,
+                        void *buf, uint64_t size);
+/* Ends it: DMI_OK or DMI_E*.  A receive gets as many bytes as it expects: else the ranks have made
+ * different calls. */
+int32_t dmi_team_part_sent(struct dmi_team_rank *rank, struct dmi_team_part *part);
+int32_t dmi_team_part_received(struct dmi_team_rank *rank, struct dmi_team_part *part);
+/* The call fails here with this error, which it returns. */
+int32_t dmi_team_give_up(struct dmi_team_rank *rank, int32_t error);
+/* DMI_OK, or why a collective call cannot begin.  `rank` may be NULL. */
+int32_t dmi_team_check_call(struct dmi_team_rank *rank, int32_t root);
+/* Bcast. */
+int32_t dmi_team_pass_down(struct dmi_team_rank *rank, int32_t root, unsigned char *buf,
+                           uint64_t size);
+
 /* ---- join.c ---- */
 void dmi_team_view(struct dmi_teams *teams, const struct dmi_mact *view);
 /* A step that is refused (DMI_EBUSY) for ranks that threads have: not for those of lost processes.

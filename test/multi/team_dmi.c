@@ -185,24 +185,32 @@ static uint64_t folded(int32_t r, int32_t root, uint64_t i) {
 
 static void reduce_at(int32_t root, int64_t num) {
   uint64_t *in = calloc((size_t)num + 1, 8), *out = calloc((size_t)num + 1, 8);
-  double *numbers = calloc((size_t)num + 1, 8);
-  for (int64_t i = 0; i < num; i++) {
+  for (int64_t i = 0; i < num; i++)
     in[i] = (uint64_t)rank * 1000 + (uint64_t)i;
-    numbers[i] = rank + 1;
-  }
   OK(DMI_team_reduce_by(self_team, root, in, out, num, 8, concatenate));
   if (rank == root) {
     for (int64_t i = 0; i < num; i++)
       if (!EQ(out[i], folded(0, root, (uint64_t)i))) break;
   }
-  OK(DMI_team_reduce(self_team, root, in, out, num, DMI_TYPE_UINT64, DMI_OP_MAX));
-  if (rank == root && num) EQ(out[num - 1], (size - 1) * 1000 + num - 1);
-  OK(DMI_team_allreduce(self_team, numbers, numbers, num, DMI_TYPE_DOUBLE, DMI_OP_SUM));
-  for (int64_t i = 0; i < num; i++)
-    if (!EQ(numbers[i], size * (size + 1) / 2)) break;
+  OK(DMI_team_reduce(self_team, root, in, in, num, DMI_TYPE_UINT64, DMI_OP_MAX));
+  if (rank == root && num) EQ(in[num - 1], (size - 1) * 1000 + num - 1);
   free(in);
   free(out);
-  free(numbers);
+}
+
+/* In place and not, the same at all ranks, and what a reduce gives: to the bit, though another
+ * order gives other bits. */
+static void allreduce(int64_t num) {
+  double *in = calloc((size_t)num * 3 + 1, 8), *out = in + num, *wanted = out + num;
+  for (int64_t i = 0; i < num; i++)
+    in[i] = 1.0 / (double)(rank * 3 + 1 + i % 1000);
+  OK(DMI_team_reduce(self_team, 0, in, wanted, num, DMI_TYPE_DOUBLE, DMI_OP_SUM));
+  OK(DMI_team_bcast(self_team, 0, wanted, num * 8));
+  OK(DMI_team_allreduce(self_team, in, out, num, DMI_TYPE_DOUBLE, DMI_OP_SUM));
+  SAME(out, wanted, num * 8);
+  OK(DMI_team_allreduce(self_team, in, in, num, DMI_TYPE_DOUBLE, DMI_OP_SUM));
+  SAME(in, wanted, num * 8);
+  free(in);
 }
 
 static void collective(void) {
@@ -220,6 +228,7 @@ static void collective(void) {
     reduce_at(root, 0);
     reduce_at(root, 1);
     reduce_at(root, 30000);
+    if (root == size - 1) reduce_at(root, 200000); /* several blocks */
     mine = rank * 10;
     OK(DMI_team_gather(self_team, root, &mine, 8, all));
     for (int32_t i = 0; rank == root && i < size; i++)
@@ -229,6 +238,10 @@ static void collective(void) {
     OK(DMI_team_scatter(self_team, root, all, 8, &mine));
     EQ(mine, root * 100 + rank);
   }
+  allreduce(0);
+  allreduce(1);
+  allreduce(8193); /* more than is exchanged whole */
+  allreduce(600001);
   free(buf);
   free(wanted);
   free(all);
