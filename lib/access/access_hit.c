@@ -13,8 +13,11 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 
-static inline bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off,
-                            uint64_t size, void *buf) {
+/* Inline by all means: a call with five arguments costs a tenth of a hit. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE bool read_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
+                     void *buf) {
   struct dmi_frame *frame;
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   if (!dmi_access_readable(&access->core, page)) return false;
@@ -35,8 +38,8 @@ static inline bool read_hit(struct dmi_access *access, struct dmi_page *page, ui
   return true;
 }
 
-static inline bool write_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off,
-                             uint64_t size, const void *buf) {
+INLINE bool write_hit(struct dmi_access *access, struct dmi_page *page, uint64_t off, uint64_t size,
+                      const void *buf) {
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   if (!dmi_access_writable(&access->core, page)) return false;
   if (!dmi_page_write_now(&access->core, page, off, buf, size)) return false;
@@ -53,8 +56,7 @@ bool dmi_access_hit(const struct transfer *transfer, struct dmi_page *page, uint
 /* The page that has this range, and where in it the range begins.  Afterwards the thread is inside
  * an epoch.  NULL: it is not, as there can be no hit: the program is not active, the mapping or the
  * page is not known here, or the range is not in one page. */
-static inline struct dmi_page *find(struct dmi_access *access, int64_t addr, int64_t size,
-                                    uint64_t *off) {
+INLINE struct dmi_page *find(struct dmi_access *access, int64_t addr, int64_t size, uint64_t *off) {
   struct dmi_mapping *mapping;
   struct dmi_page *page = NULL;
   if (dmi_access_usable(access) != DMI_OK || addr >= (int64_t)DMI_SYSTEM_BASE) return NULL;
@@ -70,7 +72,7 @@ static inline struct dmi_page *find(struct dmi_access *access, int64_t addr, int
 }
 
 /* Behind a try: the page is locked if it was no hit. */
-static inline bool end(struct dmi_page *page, bool hit) {
+INLINE bool end(struct dmi_page *page, bool hit) {
   if (!hit) dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_epoch_leave();
   return hit;

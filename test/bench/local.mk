@@ -13,6 +13,7 @@ test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h tes
 bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
 	test/bench/bench_leave_dmi test/bench/bench_many_dmi test/bench/bench_ops_dmi test/bench/bench_remote_dmi \
 	test/bench/bench_rescale_dmi \
+	test/bench/bench_seen_dmi \
 	test/bench/bench_sync_dmi \
 	test/bench/bench_team_dmi \
 	test/bench/bench_tree_dmi
@@ -71,6 +72,13 @@ bench-team: all $(bench_raw_programs) test/bench/bench_team_dmi
 	$(PERL) $(top_srcdir)/test/bench/team $(abs_builddir)
 
 .PHONY: bench-team
+
+# What calls pay so that others can see them, in instructions.
+BENCH_TARGETS += bench-seen
+bench-seen: all test/bench/bench_seen_dmi
+	$(PERL) $(top_srcdir)/test/bench/seen $(abs_builddir)
+
+.PHONY: bench-seen
 
 # dmifarm beside xargs, GNU parallel and the plain program.
 BENCH_TARGETS += bench-farm

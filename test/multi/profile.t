@@ -86,17 +86,20 @@ is(scalar(grep { $_->{profile} eq 'process' } @lines), 2, 'both processes have w
 my ($found) = sort { $b->{cost}{faults} <=> $a->{cost}{faults} } grep { $_->{profile} eq 'place' } @lines;
 like($found->{place}, $line{hot}, 'the place with most faults is that of the hot page');
 is("$found->{call} $found->{mapping} $found->{page_size} $found->{process}", "DMI_read $base 4096 1", 'its call, mapping and process');
-is("$found->{cost}{faults} $found->{cost}{waits}", "$reads $reads", 'each read is a fault and a wait');
+is($found->{cost}{faults}, $reads, 'each read is a fault');
+my $waited = $found->{cost}{waits};
+cmp_ok($waited, '<=', $reads, 'and a wait, unless the answer was there before');
+cmp_ok($waited, '>', 0, 'which it is not always');
 is(join(' ', map { "$_->{page} $_->{faults} $_->{surely}" } @{ $found->{pages} }), "3 $reads $reads", 'of the hot page');
 is("@{ $found->{waits} }", 'page', 'waits for a page');
-cmp_ok($found->{cost}{ns}, '>', 1000 * $reads, 'that have taken time');
+cmp_ok($found->{cost}{ns}, '>', 1000 * $waited, 'that have taken time');
 cmp_ok($found->{cost}{ns}, '>=', $found->{cost}{longest}, 'the longest of them no more than all');
 my ($cold) = grep { ($_->{place} // '') =~ $line{cold} } @lines;
 is("$cold->{cost}{faults} $cold->{pages}[0]{page}", $reads / 50 . ' 5', 'the cold page has its own place');
 
 my $shown = run(0, '--profile', $file);
 like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
-like($shown, qr/^.* $reads +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
+like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
 
 # Without it nothing is written, or told.
 unlink $file;
@@ -105,7 +108,7 @@ $json = eval { JSON::PP::decode_json(run(0, '--json', '127.0.0.1:' . $all[0]->po
 is(scalar(map { @{ $_->{profile} // [] } } @{ $json->{members} }), 0, 'there is no profile without the option');
 finish(@all);
 ok(!-e $file, 'and no file');
-like(run(1, '--profile', $file), qr/^dmirun: --profile .*No such file/m, 'which is told to who wants to see it');
+like(run(2, '--profile', $file), qr/^dmirun: --profile .*No such file/m, 'which is told to who wants to see it');
 @all = begin('--profile', $t->dir . '/no/such/profile');
 $all[0]->expect_err(qr{^dmi: there is no profile in \S+/no/such/profile \(--profile\): No such file}m);
 finish(@all);

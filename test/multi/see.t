@@ -115,7 +115,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my ($status) = look($first, '--status');
   my ($gone) = $first->expect_event('connection_closed');
   is($gone->{why}, 'both sides have closed it', 'nothing stays of who has looked');
-  my @rows = $status =~ /^(\d+ .*)$/mg;
+  my @rows = $status =~ /^(\d+ +\S+ +member.*)$/mg;
   is(scalar @rows, 2, 'the status has both processes');
   like($rows[0], qr/^0 +\S+ +member, first +\d/, 'the first one');
   like($rows[1], qr/^1 +\S+ +member +\d+\.\d s +\d+ +\d+ /, 'the second one');
