@@ -31,6 +31,7 @@ static DMI_data_t named(DMI_data_t data, const struct dmi_report *report) {
 DMI_data_t DMI_data_put(DMI_client_t *client, const void *buf, int64_t size) {
   static const DMI_data_t none;
   struct dmi_process *process = dmi_runtime_usable();
+  DMI_CALLS();
   return named(process ? dmi_remote_put(process, client, buf, size) : none, DMI_THIS(DMI_NOTHING));
 }
 
@@ -46,6 +47,7 @@ int32_t DMI_data_read(DMI_client_t *client, DMI_data_t data, void *buf, int64_t 
 DMI_data_t DMI_data_copy(DMI_client_t *client, DMI_data_t data) {
   static const DMI_data_t none;
   struct dmi_process *process = dmi_runtime_usable();
+  DMI_CALLS();
   return named(process ? dmi_remote_copy(process, client, data) : none, DMI_THIS(DMI_NOTHING));
 }
 
@@ -64,6 +66,7 @@ int32_t DMI_call(DMI_client_t *client, DMI_remote_function_t function, ...) {
   struct dmi_process *process = dmi_runtime_usable();
   int32_t result = DMI_FALSE;
   va_list args;
+  DMI_CALLS();
   va_start(args, function);
   if (process) result = dmi_remote_issue(process, client, -1, function, args);
   va_end(args);
@@ -74,6 +77,7 @@ int32_t DMI_call_on(DMI_client_t *client, int32_t dmi_id, DMI_remote_function_t 
   struct dmi_process *process = dmi_runtime_usable();
   int32_t result = DMI_FALSE;
   va_list args;
+  DMI_CALLS();
   va_start(args, function);
   if (process && dmi_id < 0) {
     (void)dmi_fail(DMI_EMEMBER);
@@ -95,14 +99,17 @@ int32_t DMI_remote_args(const DMI_remote_t *call) {
 }
 
 const void *DMI_remote_in(DMI_remote_t *call, int32_t index, int64_t *size_ptr) {
+  DMI_CALLS();
   return dmi_remote_arg(call, index, DMI_REMOTE_IN, size_ptr);
 }
 
 void *DMI_remote_out(DMI_remote_t *call, int32_t index, int64_t *size_ptr) {
+  DMI_CALLS();
   return dmi_remote_arg(call, index, DMI_REMOTE_OUT, size_ptr);
 }
 
 void *DMI_remote_inout(DMI_remote_t *call, int32_t index, int64_t *size_ptr) {
+  DMI_CALLS();
   return dmi_remote_arg(call, index, DMI_REMOTE_INOUT, size_ptr);
 }
 

@@ -12,6 +12,7 @@ int32_t DMI_rescale(int64_t scaleunit_addr, int32_t init_node_num, int32_t threa
   struct dmi_process *process = dmi_runtime_usable();
   int32_t value = DMI_FALSE, error;
   if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
+  DMI_CALLS();
   error = dmi_scale_run(process, scaleunit_addr, init_node_num, thread_num, &value);
   return error == DMI_OK ? value : DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
 }

@@ -98,6 +98,7 @@ int32_t DMI_team_reduce_by(DMI_local_team_t *team_ptr, int32_t root, const void 
   struct dmi_process *process = dmi_runtime_usable();
   const struct dmi_team_reduction how = {.num = num, .size = size, .combine = combine};
   int32_t result = DMI_FALSE;
+  DMI_CALLS();
   if (process && !combine) {
     (void)dmi_fail(dmi_because(DMI_EINVAL, "there is no function"));
   } else if (process) {

@@ -219,7 +219,7 @@ sub doing {
   my $where = call($thread);
   return "in $where, for " . duration($thread->{ns} / 1e9) if $thread->{waits};
   my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is not waiting in DMI';
-  return "$runs; last call (but for hits): $where";
+  return defined $thread->{call} ? "$runs; last call (but for hits): $where" : "$runs; $where";
 }
 
 sub threads {
