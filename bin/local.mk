@@ -17,6 +17,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Agent.pm \
 	CommandLine.pm \
 	Control.pm \
+	Copy.pm \
 	Events.pm \
 	Frames.pm \
 	Key.pm \

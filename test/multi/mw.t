@@ -80,7 +80,7 @@ like((run(1, '--status'))[1], qr/\Admimw: no dmimw of yours runs on this host\n\
 like((run(1, '--add', 'h', '--set', 'x'))[1], qr/\Admimw: no dmimw of yours with --set x/, 'nor by name');
 my ($help) = run(0, '-h');
 like($help, qr/  $_ /, "-h explains $_") for qw(-f -n -m -o --tag --log --require --set --add --remove
-  --status --ssh --ask --bin --dir --env --timeout --grace -h -v);
+  --status --stop --copy --ssh --ask --bin --dir --env --timeout --grace -h -v);
 like((run(0, '-v'))[0], qr/^dmimw \(DMI\) \d+\.\d+\.\d+$/, '-v');
 
 # ---- Who starts, and where --------------------------------------------------------------------
@@ -220,6 +220,18 @@ ok($mw->out eq "localhost: half a linedmi on here survives\nlocalhost: got: one\
   . 'two' x 50_000 . 'x' x 3_000_000 . "\nlocalhost: last\n", 'all of input and output, in whole lines')
   or diag(length $mw->out);
 
+# Without a node file: this machine; --stop ends it, and says when.
+{
+  my $stopped = $t->spawn([$dmimw, -n => 2, $program, 'x'], name => 'dmimw');
+  $stopped->shows('out', 'argument: x', 'members: 0 1');
+  my ($out) = run(0, '--stop');
+  like($out, qr{^localhost: it has left$}m, '--stop: who leaves');
+  like($out, qr{^localhost/2: it has left$}m, 'all do');
+  like($out, qr{^cluster_dmi-\d+ has ended\n\z}m, 'and the set has ended');
+  $stopped->wait_exit(0);
+  like((run(1, '--stop'))[1], qr/no dmimw of yours runs/, '--stop: nobody there');
+}
+
 # A reader that goes away: at the next line, the same as Ctrl+C.
 $mw = $t->spawn(['/bin/sh', '-c', "{ $dmimw -f $two --tag $program 2>$dir/err; echo \$? >$dir/status; }"
   . ' | { read line; exec 0<&-; echo "$line"; }'], name => 'piped');
@@ -239,6 +251,34 @@ $mw->expect_err(qr/=== opened ===(?s:.*)=== opened ===/);
 $mw->signal('HUP');
 $mw->wait_exit(0);
 like($mw->err, qr/^dmimw: asking 2 processes to leave\n/m, 'SIGHUP asks to leave');
+
+# --stop waits for one that does not leave, and asks it once; a Ctrl+C ends only the waiting.
+{
+  my $slow = put('slow', <<'END', 0755);
+#!/bin/sh
+trap 'echo asked' INT TERM
+echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
+echo there
+read line < fifo || read line < fifo || read line < fifo
+END
+  POSIX::mkfifo("$dir/fifo", 0600) or die;
+  my $stays = start(['localhost'], '--dir', $dir, $slow);
+  $stays->expect_out(qr/there\n/);
+  my @stops = map { $t->spawn([$dmimw, '--stop'], name => "stop $_") } 1, 2;
+  $stays->expect_out(qr/asked\n/);
+  $_->expect_out(qr/^slow-\d+: all processes are asked to leave\n/) for @stops;
+  ok($_->running, 'it waits') for @stops;
+  $stops[0]->signal('INT', dies => 1);
+  $stops[0]->wait_exit(signal => 'INT');
+  open my $fifo, '>', "$dir/fifo" or die;
+  print $fifo "\n";
+  close $fifo;
+  $stops[1]->wait_exit(0);
+  like($stops[1]->out, qr/has ended\n\z/, 'until it has ended');
+  is(scalar(() = $stays->out =~ /asked/g), 1, 'it was asked once');
+  $stays->wait_exit(0);
+  unlink "$dir/fifo" or die;
+}
 
 # One that does not leave, and has a child.
 my $stubborn = put('stubborn', <<'END', 0755);

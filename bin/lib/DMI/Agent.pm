@@ -13,11 +13,13 @@ package DMI::Agent;
 
 use strict;
 use warnings;
+use DMI::Copy;
 use DMI::Frames;
 use DMI::Key;
 use DMI::Loop;
 use DMI::Munge;
 use Fcntl qw(F_SETFD);
+use File::Path ();
 use MIME::Base64 ();
 use POSIX ();
 use Socket qw(:DEFAULT :addrinfo);
@@ -79,6 +81,7 @@ sub run {
 
 my %on = (
   start => sub { $_[0]->_prepare(DMI::Frames->content($_[1])) },
+  file => sub { $_[0]->_copied($_[1]) },
   key => sub { $_[0]->_unwrap_key($_[1]) },
   signal => sub { $_[0]->_signal($_[1]) },
   kill => sub { $_[0]->_kill },
@@ -142,7 +145,31 @@ sub _prepare {
   $self->_beat;    # again, since the interval depends on that timeout
   return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
     if $want->{version} ne $self->{version};
+  File::Path::make_path($want->{dir}, { error => \my $errors }) if $want->{copy};
   return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};
+  if ($want->{copy}) {
+    $self->{copy} = DMI::Copy->new($want->{copy});
+    return $self->{frames}->message('copy') unless $self->{copy}->is_there;
+  }
+  return $self->_look_for_key;
+}
+
+# The program comes in pieces; no more: that was all.
+sub _copied {
+  my ($self, $bytes) = @_;
+  my $copy = $self->{copy} or return;
+  if (!eval { $bytes ne '' ? $copy->take($bytes) : $copy->finish; 1 }) {
+    delete $self->{copy};
+    return $self->_fail($@ =~ s/\n\z//r);
+  }
+  return if $bytes ne '';
+  delete $self->{copy};
+  return $self->_look_for_key;
+}
+
+sub _look_for_key {
+  my ($self) = @_;
+  my $want = $self->{want};
   return $self->_find_key($want) if $want->{key_mark};
   $want->{key} = MIME::Base64::decode_base64($want->{key}) if defined $want->{key};
   return $self->_start($want);

@@ -1,9 +1,9 @@
 # Control.pm - requests to a running dmimw from other commands: add hosts, remove hosts, show its
-# state.
+# state, end it.
 #
 # Each set has a socket in a directory that only its user can enter.  A request is a line of JSON,
 # {op => ..., ...}; answers are lines, {say => text} any number of times, and {end => exit status}
-# at last.  # The command that asks may end at any time: the request goes on.
+# at last.  The command that asks may end at any time: the request goes on.
 package DMI::Control;
 
 use strict;
@@ -132,7 +132,7 @@ sub _read {
   return if $asker->{asked} || $asker->{got} !~ /\A(.*)\n/;
   $asker->{asked} = 1;
   my $request = eval { $json->decode($1) };
-  my %on = (status => \&_status, add => \&_add, remove => \&_remove);
+  my %on = (status => \&_status, add => \&_add, remove => \&_remove, stop => \&_stop);
   my $call = ref $request eq 'HASH' && $on{ $request->{op} // '' };
   return $self->_end($asker, 2, 'this dmimw does not know that request') unless $call;
   eval { $self->$call($asker, $request); 1 } or $self->_end($asker, 1, $@ =~ s/\n\z//r);
@@ -220,6 +220,33 @@ sub _remove {
   return $look->();
 }
 
+# Asks all to leave.  The answer ends when they have, with the set.
+sub _stop {
+  my ($self, $asker) = @_;
+  my $set = $self->{set};
+  push @{ $self->{stopping} }, $asker;
+  my %last;
+  my $watch = $asker->{watch} = sub {
+    my ($member) = @_;
+    my $state = $member->state;
+    return if ($last{$member} // '') eq $state;
+    $last{$member} = $state;
+    $self->_say($asker, say => _step($member)) if $state =~ /^(?:closed|left)\z/ || $member->is_final;
+  };
+  $set->watch($_, $watch) for grep { !$_->is_final } $set->members;
+  $self->_say($asker, say => "$set->{name}: all processes are asked to leave");
+  return $set->stop;
+}
+
+# The set has ended; nobody waits any more in the loop.
+sub finish {
+  my ($self, $status) = @_;
+  for my $asker (@{ $self->{stopping} // [] }) {
+    $self->_end($asker, 0, "$self->{set}{name} has ended" . ($status ? " with status $status" : ''));
+  }
+  return;
+}
+
 sub _status {
   my ($self, $asker) = @_;
   my $set = $self->{set};
@@ -255,12 +282,13 @@ sub ask {
   $socket->autoflush(1);
   print $socket $json->encode(\%request), "\n";
   local $| = 1;
+  my $status;
   while (my $line = <$socket>) {
     my $answer = $json->decode($line);
     print "$answer->{say}\n" if defined $answer->{say};
-    return $answer->{end} if defined $answer->{end};
+    $status //= $answer->{end};
   }
-  die "dmimw has ended\n";
+  return $status // die "dmimw has ended\n";
 }
 
 1;

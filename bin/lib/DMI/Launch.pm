@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Cwd ();
 use DMI::Control;
+use DMI::Copy;
 use DMI::Key;
 use DMI::Set;
 use File::Spec ();
@@ -86,13 +87,14 @@ sub run {
     require => $require, restart => $opt->{restart},
     timeout => number($opt, 'timeout', 1) // 60, grace => number($opt, 'grace', 1) // 60,
     env => _environment($opt, @{ $what{own} }), dir => $opt->{dir} // Cwd::getcwd(),
-    bin => $what{bin}, where => $opt->{bin}, ssh => $opt->{ssh}, ask => $opt->{ask},
+    copy => $opt->{copy} ? DMI::Copy::describe($program[0]) : undef, bin => $what{bin}, where => $opt->{bin}, ssh => $opt->{ssh}, ask => $opt->{ask},
     version => $what{version});
   my $control = DMI::Control->new($set, $name);
   my $status = eval { $set->run };
   print STDERR "$launcher: $@" unless defined $status;
-  undef $control;
-  return $status // 1;
+  $status //= 1;
+  $control->finish($status);
+  return $status;
 }
 
 1;

@@ -24,6 +24,7 @@ my @states =
   qw(waiting connecting connected starting listening joined opened closed left ended failed);
 my %rank = map { $states[$_] => $_ } 0 .. $#states;
 my $patience = 5;       # seconds in which a connection that is not needed any more has to end
+my $piece = 64 << 10;   # bytes of a program that are sent at once (--copy)
 my $kept = 16 << 10;    # bytes of what a way writes to stderr, for the reason
 
 # name, line (NodeFile), way, loop, timeout; changed => called with the member after each change of
@@ -99,6 +100,7 @@ sub connect {
   $self->{frames} = DMI::Frames->new($loop, in => $pipe{out}[0], out => $pipe{in}[1],
     greeted => sub { },
     frame => sub { $self->_frame(@_) },
+    drained => sub { $self->_send_more },
     closed => sub { $self->_let_go });
   $self->{watchdog} = $loop->after($self->{timeout}, sub { $self->_silent($self->{timeout}) })
     if $self->{way}->own_session;    # else the user may be typing a password
@@ -170,6 +172,7 @@ my %on = (
     $self->_watch;
     $self->_enter('connected');
   },
+  copy => sub { $_[0]->_send_program },
   begun => sub { $_[0]{pid} = $_[1]{pid}; $_[0]{changed}->($_[0]) },
   event => sub { $_[0]->_happened($_[1]) },
   took => sub { $_[0]{unread} -= $_[1]{bytes}; $_[0]{fed}->() if $_[0]{fed} },
@@ -281,8 +284,31 @@ sub _ended {
 
 sub start {
   my ($self, %what) = @_;
+  $self->{program} = $what{copy}{path} if $what{copy};
   $self->{frames}->message('start', %what);
   $self->_enter('starting');
+  return;
+}
+
+# Its host has no such program, or another one: sends it, no faster than it is taken there.
+sub _send_program {
+  my ($self) = @_;
+  my $path = $self->{program} // return $self->fail('its agent wants a program that it was not offered');
+  open $self->{sending}, '<:raw', $path or return $self->fail("--copy $path: $!");
+  return $self->_send_more;
+}
+
+sub _send_more {
+  my ($self) = @_;
+  my $file = $self->{sending};
+  return if !$file || $self->{sends_more};
+  local $self->{sends_more} = 1;    # `send` calls this again
+  while ($self->{sending} && !$self->is_final && $self->{frames}->queued < $piece) {
+    my $count = sysread $file, my ($bytes), $piece;
+    return $self->fail("--copy $self->{program}: $!") unless defined $count;
+    close delete $self->{sending} unless $count;
+    $self->{frames}->send('file', $bytes);
+  }
   return;
 }
 

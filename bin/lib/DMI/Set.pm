@@ -30,7 +30,7 @@ my $input_window = 64 << 10;    # bytes of our stdin that the first process may 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
 # tag, log, require, restart, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
-# where, ssh, ask, name, version; launcher => the name of the command, for messages;
+# where, ssh, ask, name, version, copy (of DMI::Copy::describe, or undef); launcher => the name of the command, for messages;
 # slurm => true: all by srun; outside => true: options say what program all of them join.
 sub new {
   my ($class, %opt) = @_;
@@ -60,6 +60,8 @@ sub run {
   my ($self) = @_;
   $self->_new_member($_) for @{ $self->{lines} };
   $self->{first} = $self->{members}[ $self->{first} ];
+  my $bind = $self->{first}{line}{bind};
+  $self->{bind} = $bind if defined $bind && $bind !~ /^(?:0\.0\.0\.0|::)\z/;
   $self->{first}{fed} = sub { $self->_read_input };
   $self->_look;
   $self->{loop}->run;
@@ -194,8 +196,9 @@ sub _start {
     stdin => $first ? 1 : 0,
     timeout => $self->{timeout},
     grace => $self->{grace},
+    ($self->{copy} && !$line->{witness} && $member->{way}->name ne 'local' ? (copy => $self->{copy}) : ()),
     $self->_key($member, @{ $self->{options} }, @{ $line->{options} }),
-    $door && !$line->{join} ? (join => { hosts => [_names($member, $door)], port => $door->{port} })
+    $door && !$line->{join} ? (join => { hosts => [$self->_names($member, $door)], port => $door->{port} })
       : ());
   return;
 }
@@ -223,8 +226,10 @@ sub _wrap_key {
 
 # The names by which `member` may reach `door`, best first: its host takes the first one it knows.
 sub _names {
-  my ($member, $door) = @_;
+  my ($self, $member, $door) = @_;
   return $door->addresses if $door->{way}->name ne 'local';
+  # With --bind it listens at that address only, and so do others of that host that have joined it.
+  return $self->{bind} if defined $self->{bind} && $self->{first}{way}->name eq 'local';
   my $name = $door->{line}{address};
   return ($name, 'localhost') if $member->{way}->name eq 'local';
   # The address of this host, as seen from there.
@@ -391,6 +396,9 @@ sub interrupt {
   }
   return;
 }
+
+# Asks all to leave, unless they were.
+sub stop { my ($self) = @_; return $self->{interrupts} || $self->interrupt }
 
 sub _where {
   my ($self, $member) = @_;
