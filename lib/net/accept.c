@@ -238,6 +238,13 @@ static void cannot_listen(const struct dmi_net *net, uint16_t port, int error,
   }
 }
 
+/* True for an address, false for all addresses of a kind (:: and 0.0.0.0). */
+static bool is_one(const struct dmi_addr *addr) {
+  static const uint8_t none[4];
+  return !dmi_addr_is_any(addr) &&
+         !(dmi_addr_is_ipv4(addr) && memcmp(addr->ip + 12, none, sizeof none) == 0);
+}
+
 bool dmi_accept_open(struct dmi_net *net, const char **why) {
   static _Thread_local char text[DMI_NET_WHY];
   struct dmi_addr at = {.port = net->config.listen_port};
@@ -248,7 +255,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
     return false;
   }
   net->port = net->transport->here.port;
-  net->local = dmi_addr_is_loopback(&net->transport->here);
+  net->narrow = is_one(&net->transport->here);
   net->accepts = (struct dmi_bucket){ACCEPT_BURST, dmi_net_now()};
   net->refusals = (struct dmi_bucket){REFUSE_BURST, dmi_net_now()};
   randombytes_buf(net->crowd_key, sizeof net->crowd_key);
@@ -262,7 +269,7 @@ bool dmi_accept_open(struct dmi_net *net, const char **why) {
 bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char why[DMI_NET_WHY]) {
   struct dmi_addr here, there;
   connection->ops->ends(connection, &here, &there);
-  if (net->local || net->config.bind != NULL || !dmi_addr_is_loopback(&here)) return true;
+  if (net->narrow || net->config.bind != NULL || net->config.advertised) return true;
   ev_timer_stop(net->loop, &net->rest);
   ev_io_stop(net->loop, &net->listener);
   here.port = net->port;
@@ -272,7 +279,7 @@ bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char wh
     cannot_listen(net, net->port, -error, why);
     return false;
   }
-  net->local = true;
+  net->narrow = true;
   ev_io_start(net->loop, &net->listener);
   return true;
 }

@@ -48,7 +48,7 @@ static enum dmi_dial_outcome judge(struct dmi_dial *dial) {
   }
   snprintf(there, sizeof there, "%.60s port %u", dial->host, dial->port);
   if (!dmi_hello_match(&mine, &hello, there, dial->why) ||
-      (dial->join && hello.local && !dmi_accept_narrow(dial->net, dial->link, dial->why))) {
+      (dial->join && hello.narrow && !dmi_accept_narrow(dial->net, dial->link, dial->why))) {
     return DMI_CALLER_REFUSED;
   }
   if (!dial->join && hello.uid != dial->peer->id) {

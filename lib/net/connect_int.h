@@ -121,9 +121,10 @@ struct dmi_dial {
 
 /* accept.c */
 bool dmi_accept_open(struct dmi_net *net, const char **why);
-/* If the process through which we join listens at loopback only, so does this process from now
- * on, at the same port and at our address of this connection, unless --bind is given. No other
- * process knows the port yet. False: `why` says why not. */
+/* If the process through which we join listens at one address only, so does this process from now
+ * on, at the same port and at our address of this connection, unless --bind or another address for
+ * the others (--advertise) is given. No other process knows the port yet. False: `why` says why
+ * not. */
 bool dmi_accept_narrow(struct dmi_net *net, struct dmi_link *connection, char why[DMI_NET_WHY]);
 void dmi_accept_unlist(struct dmi_handshake *handshake); /* frees its place */
 void dmi_accept_list(struct dmi_handshake *handshake);   /* takes a place in net->called */

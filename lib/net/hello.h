@@ -39,7 +39,7 @@ struct dmi_hello {
   uint8_t program[16];       /* program id; zero: it belongs to no program yet */
   dmi_uid_t uid;             /* 0: not a member yet */
   uint16_t port;             /* where it listens */
-  bool local;                /* it listens at loopback only, so other machines cannot reach it */
+  bool narrow;               /* it listens at one of the addresses of its machine only */
   bool beside;               /* for the second networks of both processes: dmi_net_open_beside */
   char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
 };

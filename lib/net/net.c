@@ -171,7 +171,7 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   struct dmi_hello hello = {.kind = kind, .version = DMI_WIRE_VERSION};
   hello.uid = net->uid;
   hello.port = net->port;
-  hello.local = net->local;
+  hello.narrow = net->narrow;
   hello.beside = net->first != NULL;
   memcpy(hello.build, net->config.build, sizeof hello.build);
   memcpy(hello.program, net->program, sizeof hello.program);
@@ -307,7 +307,7 @@ struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_
   if (net == NULL) return NULL;
   net->first = first;
   net->port = first->port;
-  net->local = first->local;
+  net->narrow = first->narrow;
   net->encrypt = first->encrypt;
   dmi_net_set_self(net, first->uid, first->program);
   dmi_beside_begin(net);

@@ -32,8 +32,10 @@ struct dmi_transport;
 struct dmi_net_config {
   uint16_t listen_port; /* 0: any free one */
   /* address or host to listen at and to connect from; NULL: any. But a process that joins through
-   * one that listens at loopback only listens at loopback only, too. */
+   * one that listens at one address only does so, too, unless others are told of another address.
+   */
   const char *bind;
+  bool advertised;   /* others connect to an address that they are told */
   uint8_t key[32];   /* of the program: processes without it cannot connect */
   bool encrypt;      /* seal everything; a joiner takes over the setting of the program */
   uint8_t build[16]; /* hash of the executable */

@@ -237,7 +237,7 @@ struct dmi_net {
   dmi_uid_t uid; /* ours; 0: none */
   uint8_t program[16];
   uint16_t port;
-  bool local;      /* the listener is at loopback only */
+  bool narrow;     /* the listener is at one address only */
   bool short_said; /* the lack of descriptors was logged; until there is one */
   struct dmi_mutex work_lock;
   struct dmi_net_peer *work; /* [W] peers for which another thread needs the daemon */

@@ -134,8 +134,10 @@ bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const
 }
 
 struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi_config *config) {
-  struct dmi_net_config net = {
-      .listen_port = config->listen_port, .bind = config->bind, .encrypt = config->encrypt};
+  struct dmi_net_config net = {.listen_port = config->listen_port,
+                               .bind = config->bind,
+                               .advertised = config->advertise != NULL,
+                               .encrypt = config->encrypt};
   net.dead_after = dmi_config_settings(config, config->survive).dead_after;
   memcpy(net.name, self->name, sizeof net.name);
   memcpy(net.build, self->build, sizeof net.build);

@@ -188,6 +188,28 @@ my $wide = $t->start($program, join => $told, name => 'wide', opts => ['--key', 
 $wide->expect_event('opened');
 is(addresses($wide), $everywhere, 'by way of one that listens everywhere: likewise');
 
+# The same with an address that other machines reach, if this one has any.
+require IO::Socket::INET;
+my $route = IO::Socket::INET->new(Proto => 'udp', PeerAddr => '192.0.2.1', PeerPort => 9);
+SKIP: {
+  skip('no network here', 1) unless $route && $route->sockhost !~ /^127\./;
+  my $address = $route->sockhost;
+  my $hex = join '', map { sprintf '%02X', $_ } reverse split /\./, $address;
+  my $on = $t->start($program, args => ['host'], name => 'on the network', opts => ['--key', "$dir/named", '--bind', $address]);
+  $on->expect_event('opened');
+  my @joined;
+  for my $case (['by way of it', $hex], ['who tells others of an address', $everywhere, '--advertise', $address],
+      ['who is told otherwise', '00000000', '--bind', '0.0.0.0']) {
+    my ($what, $expected, @opts) = @$case;
+    my $process = $t->spawn([$t->build . '/bin/dmirun', -l => 0, -i => $address, -p => $on->port, '--key', "$dir/named", @opts, $program], name => $what);
+    $process->expect_event('opened');
+    is(addresses($process), $expected, "$what: where it listens");
+    push @joined, $process;
+  }
+  $on->signal('INT');
+  $_->wait_exit(0) for $on, @joined;
+}
+
 # It could connect from another address, but nobody could reach it where it listens.
 if (socket my $six, Socket::AF_INET6(), Socket::SOCK_STREAM(), 0) {
   my $apart = $t->start($program, join => $host, name => 'apart',

@@ -7,7 +7,7 @@
 #   my @lines = DMI::NodeFile->spread($count, @hosts);    # on these hosts in turn
 #
 # A line is { host => name or address to connect to, perhaps user@host; address => the same without
-# the user; options => [...]; port => what -l says, or undef; join => true when there is an -i; witness => true when there is a --witness }.
+# the user; options => [...]; port, bind => what -l and --bind say, or undef; join => true when there is an -i; witness => true when there is a --witness }.
 package DMI::NodeFile;
 
 use strict;
@@ -75,11 +75,11 @@ sub _known {
   local $SIG{__WARN__} = sub { die $_[0] };
   my $parser = Getopt::Long::Parser->new(
     config => [qw(bundling no_ignore_case no_auto_abbrev pass_through)]);
-  eval { $parser->getoptionsfromarray([@options], \%opt, 'l=s', 'i=s', 'p=s', 's=s', 'witness'); 1 }
+  eval { $parser->getoptionsfromarray([@options], \%opt, 'l=s', 'i=s', 'p=s', 's=s', 'bind=s', 'witness'); 1 }
     or die lcfirst $@;
   die "-l $opt{l}: a port is a number from 0 to 65535\n"
     if defined $opt{l} && ($opt{l} !~ /^(\d{1,5})\+?$/ || $1 > 65535);
-  return (port => $opt{l}, join => defined $opt{i}, witness => $opt{witness});
+  return (port => $opt{l}, bind => $opt{bind}, join => defined $opt{i}, witness => $opt{witness});
 }
 
 1;

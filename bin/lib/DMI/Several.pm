@@ -8,10 +8,10 @@ use DMI::Key;
 use DMI::Launch;
 use DMI::NodeFile;
 
-# Options that are dmirun's own here, and those for the first process only: a port, and what is served
-# there.  All others go to each process.
+# Options that are dmirun's own here, and those for the first process only: its port and address, and
+# what is served there.  (Who joins a process with --bind listens likewise.)  All others go to each process.
 my %own = map { $_ => 1 } qw(n hosts tag i p contact key key-fd grace);
-my %first = map { $_ => 1 } qw(l ox);
+my %first = map { $_ => 1 } qw(l ox bind advertise);
 
 # The lines of a node file that say the same.
 sub _lines {
@@ -22,7 +22,7 @@ sub _lines {
     or die '--hosts ' . ($opt->{hosts} ne '' ? $@ : "needs names of hosts: a,b\n");
   for my $name (grep { defined $opt->{$_} } sort keys %first) {
     push @{ $lines[0]{options} }, _words($opt, $specs, $name);
-    $lines[0]{port} = $opt->{l} if $name eq 'l';
+    $lines[0]{ $name eq 'l' ? 'port' : $name } = $opt->{$name};
   }
   return \@lines;
 }
