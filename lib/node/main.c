@@ -25,6 +25,13 @@ static int give_up(struct dmi_process *process, int status) {
   return status;
 }
 
+/* Arguments are for DMI_main, and for DMI_init. Where neither gets them they are not ignored
+ * silently: usually they were meant for dmirun. */
+static bool drops_arguments(const struct dmi_program *program, const struct dmi_config *config,
+                            int argc) {
+  return argc > 1 && (config->join_host || config->join_file) && !program->init;
+}
+
 int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   const struct dmi_host host = {.signals = true, .only = true, .err = STDERR_FILENO, .end = _exit};
   struct dmi_process *process = dmi_runtime_new(program, &host);
@@ -41,6 +48,14 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   dmi_on_error = config.on_error;
   if (config.check) return give_up(process, dmi_check(&config, argv[0], &process->stream) ? 0 : 1);
   if (config.see) return give_up(process, dmi_viewer(&config, argv[0], &process->stream) ? 0 : 1);
+  if (drops_arguments(program, &config, argc)) {
+    dmi_say(
+        &process->stream, DMI_LOG_ERROR, "start",
+        "%s: a process that joins (dmirun -i) has no arguments, as DMI_main does not run in it and "
+        "this program has no DMI_init; options of dmirun go before %s",
+        argv[1], argv[0]);
+    return give_up(process, 2);
+  }
   dmi_machine_raise_files();
   process->parent = dmi_parent_new(config.parent, config.grace, &process->stream, &good);
   if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);

@@ -283,8 +283,12 @@ refused('--ready-fd', '--ready-fd needs a value');
 refused("--with-parent --grace $_ ./show", "--grace $_: must be a number of seconds") for qw(0 x -1);
 refused('--grace 5 ./show', '--grace needs --with-parent');
 refused('-x ./show', 'unknown option -x');
-refused('-i first ./good -l 0', '-l: a process that joins .* options of dmirun go before \./good');
-refused('-i @plain ./good 5', '5: a process that joins');
+# Nobody would get them: the process itself says so, also when something else has started it.
+for my $args ('-i first ./good -l 0', '-i @plain ./good -l', "-i first sh -c './good -l 5'") {
+  ($status, $out, $err) = run("$dmirun $args");
+  is($status, 2, "refused: dmirun $args");
+  like($err, qr{\Admi: -l: a process that joins [^\n]* options of dmirun go before \./good\n\z}, 'in one line');
+}
 hands_on('-i first ./show -l 0', "DMI_JOIN_HOST=first $l args: -l 0\n");    # perhaps its own
 hands_on("-i first sh -c './show 2'", "DMI_JOIN_HOST=first $l args: 2\n");
 refused('--wrong ./show', 'unknown option --wrong');

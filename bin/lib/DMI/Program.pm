@@ -49,13 +49,12 @@ sub path {
 }
 
 # Checks that `path`, which the user has called `name`, is a program of DMI, or may start one that its
-# arguments name.  Dies with a line; returns what starts_dmi says.
+# arguments name.  Dies with a line.
 sub check {
   my ($path, $name, @arguments) = @_;
-  my $starts_dmi = starts_dmi($path);
   die "$name: not a DMI program (is it what dmicc wrote?), and no argument names one to start\n"
-    unless ($starts_dmi // 1) || grep { may_be_started($_) } @arguments;
-  return $starts_dmi;
+    unless (starts_dmi($path) // 1) || grep { may_be_started($_) } @arguments;
+  return;
 }
 
 1;
