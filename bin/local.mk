@@ -44,6 +44,10 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 
+# bash finds them by the name of the command.
+completionsdir = $(datadir)/bash-completion/completions
+dist_completions_DATA = bin/completions/dmirun bin/completions/dmimw
+
 # Directories are written relative to bindir, so that an installed tree may be moved.
 # What they know of options comes from the library's table.
 EXTRA_DIST += bin/lib/DMI/Options.pm

@@ -67,7 +67,7 @@ sub check_files {
   my @wanted = (
     'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
     "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
-    "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
+    'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
   is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
   like(readlink("$real/$lib/libdmi.so") // "",, qr/^libdmi\.so\.\d+\.\d+\.\d+$/, 'the library has its versions');
