@@ -57,6 +57,8 @@ sub new {
 sub show {
   my ($self) = @_;
   local $SIG{__WARN__} = sub { };    # a faulty process may answer with anything
+  # Without the parent the shell has the terminal, which is put in order nevertheless.
+  local @SIG{qw(TTOU PIPE)} = ('IGNORE') x 2;
   local @SIG{qw(INT TERM HUP)} = map { my $status = $_; sub { $self->{end} //= $status } } 128 + 2, 128 + 15, 128 + 1;
   eval { $self->_watch };
   my $why_ended = $@;

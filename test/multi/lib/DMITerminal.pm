@@ -16,6 +16,10 @@ use warnings;
 use IO::Handle ();
 use Test::More;
 
+my $last;    # screen that was looked at
+
+END { diag("---- the screen ----\n$last----") if defined $last && !Test::More->builder->is_passing }
+
 sub missing { return !grep { -x "$_/tmux" } split /:/, $ENV{PATH} // '' }
 
 sub new {
@@ -24,15 +28,17 @@ sub new {
   mkdir $self->{dir}, 0700 or die "$self->{dir}: $!";
   delete @ENV{qw(TMUX TMUX_PANE)};
   open my $file, '>', "$self->{dir}/conf" or die $!;
-  print $file "set -g destroy-unattached on\nset -s escape-time 0\nset -g window-size manual\n",
+  print $file "set -g destroy-unattached on\nset -s escape-time 0\n",
     "set -g default-terminal screen-256color\nset -g default-size ${width}x$height\n";
   close $file or die $!;
   pipe my $reader, $self->{to} or die "no pipe: $!";
   $self->{to}->autoflush(1);
   $self->{client} = $t->spawn(['tmux', '-S', "$self->{dir}/socket", '-f', "$self->{dir}/conf", '-C', 'new-session',
-    '-x', $width, '-y', $height, '/bin/sh'], name => 'tmux', stdin => $reader, env => { PS1 => 'ready> ', ENV => undef });
+    '-x', $width, '-y', $height, '/bin/sh'], name => 'tmux', stdin => $reader, env => { ENV => undef });
   close $reader;
-  $self->shows(qr/^ready> $/m);
+  $self->shows(qr/\A[#\$] */);
+  $self->run(q(PS1='ready> '; clear));
+  $self->shows(qr/\Aready> */);
   return $self;
 }
 
@@ -52,10 +58,9 @@ sub shows {
   my ($self, $regex, $what) = @_;
   local $Test::Builder::Level = $Test::Builder::Level + 1;
   $what //= "the screen shows $regex";
-  my $screen = '';
-  $self->{t}->wait_until(sub { ($screen = $self->screen) =~ $regex }, $what);
+  $self->{t}->wait_until(sub { ($last = $self->screen) =~ $regex }, $what);
   pass($what);
-  return $screen;
+  return $last;
 }
 
 sub keys { my ($self, @names) = @_; $self->_tmux('send-keys', @names); return }
