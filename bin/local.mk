@@ -36,6 +36,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Settings.pm \
 	Several.pm \
 	Show.pm \
+	Status.pm \
 	Top.pm \
 	TopView.pm \
 	Values.pm \

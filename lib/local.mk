@@ -49,6 +49,8 @@ base_sources = \
 	lib/base/outlet.h \
 	lib/base/pool.c \
 	lib/base/pool.h \
+	lib/base/safe.c \
+	lib/base/safe.h \
 	lib/base/version.c \
 	lib/base/version.h \
 	lib/base/where.c \
@@ -280,6 +282,10 @@ node_sources = \
 	lib/node/actions.c \
 	lib/node/actions.h \
 	lib/node/actions_view.c \
+	lib/node/fatal.c \
+	lib/node/fatal.h \
+	lib/node/fatal_int.h \
+	lib/node/fatal_say.c \
 	lib/node/key.c \
 	lib/node/key.h \
 	lib/node/lease.c \

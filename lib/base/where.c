@@ -126,19 +126,39 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
   return true;
 }
 
-void dmi_where(char *text, size_t capacity, const void *caller) {
+bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **name) {
   /* The call is just before its return address. */
   struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
   const char *function;
+  bool found;
   pthread_mutex_lock(&lock);
-  if (!by_line(text, capacity, file.address, &function)) {
+  found = by_line(text, capacity, file.address, &function);
+  if (!found) {
     if (!dl_iterate_phdr(visit, &file)) {
       file.name = "?";
       file.offset = file.address;
     }
-    snprintf(text, capacity, "%.150s+0x%llx%s%.100s (%s)", file.name,
-             (unsigned long long)file.offset, function ? " in " : "", function ? function : "",
-             session ? "compile with -g for the line" : "install libdw1 for the line");
+    snprintf(text, capacity, "%.150s+0x%llx%s%.100s", file.name, (unsigned long long)file.offset,
+             function ? " in " : "", function ? function : "");
   }
   pthread_mutex_unlock(&lock);
+  if (name) *name = function;
+  return found;
+}
+
+bool dmi_where_names(void) {
+  bool names;
+  pthread_mutex_lock(&lock);
+  ask();
+  names = session != NULL;
+  pthread_mutex_unlock(&lock);
+  return names;
+}
+
+void dmi_where(char *text, size_t capacity, const void *caller) {
+  size_t len;
+  if (dmi_where_plain(text, capacity, caller, NULL)) return;
+  len = strlen(text);
+  snprintf(text + len, capacity - len, " (%s)",
+           dmi_where_names() ? "compile with -g for the line" : "install libdw1 for the line");
 }

@@ -4,6 +4,7 @@
 #ifndef DMI_BASE_WHERE_H
 #define DMI_BASE_WHERE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DMI_WHERE_SIZE 400 /* bytes that are enough for a place */
@@ -12,5 +13,11 @@
  * -g) and libdw of elfutils is installed; otherwise "./prog+0x1234", which addr2line reads, and
  * what is missing. Any thread; slow. */
 void dmi_where(char *text, size_t capacity, const void *caller);
+/* The same without what is missing.  False: the line is not known.  *function (may be NULL): its
+ * name, which stays; NULL: not known. */
+bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **function);
+
+/* Is libdw there? */
+bool dmi_where_names(void);
 
 #endif

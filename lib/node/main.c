@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "node/check.h"
+#include "node/fatal.h"
 #include "node/parent.h"
 #include "node/runtime.h"
 #include "node/viewer.h"
@@ -32,7 +33,7 @@ static bool drops_arguments(const struct dmi_program *program, const struct dmi_
   return argc > 1 && (config->join_host || config->join_file) && !program->init;
 }
 
-int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
+static int run(const struct dmi_program *program, int argc, char **argv) {
   const struct dmi_host host = {.signals = true, .only = true, .err = STDERR_FILENO, .end = _exit};
   struct dmi_process *process = dmi_runtime_new(program, &host);
   struct dmi_config config = {0};
@@ -61,5 +62,15 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
   if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);
   status = dmi_runtime_run(process, argc, argv);
   dmi_runtime_free(process);
+  return status;
+}
+
+int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv) {
+  void *stack;
+  int status;
+  dmi_fatal_begin();
+  stack = dmi_fatal_stack();
+  status = run(program, argc, argv);
+  dmi_fatal_stack_free(stack);
   return status;
 }

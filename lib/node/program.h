@@ -30,8 +30,8 @@ struct dmi_process;
 struct dmi_remote;
 struct dmi_teams;
 
-/* Functions of lib/remote, which is above this folder.  All but `ends`, `polls` and `free` are
- * called in the daemon thread. */
+/* Functions of lib/remote, which is above this folder.  All but `ends`, `polls`, `dies` and
+ * `free` are called in the daemon thread. */
 struct dmi_program_remote {
   struct dmi_remote *(*make)(struct dmi_process *process); /* what process->remote is */
   void (*free)(struct dmi_remote *remote); /* at the end of the process; NULL does nothing */
@@ -53,6 +53,8 @@ struct dmi_program_remote {
   void (*ends)(struct dmi_remote *remote);
   /* DMI_farm_run, DMI_rescale or a client has handled notices, and does so no more. */
   void (*polls)(struct dmi_remote *remote);
+  /* A fatal signal of the calling thread, in its handler: names the function that it runs. */
+  void (*dies)(const char *signal);
 };
 
 /* Functions of lib/team, which is above this folder. */

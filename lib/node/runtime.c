@@ -38,6 +38,7 @@
 #include "node/daemon.h"
 #include "node/actions.h"
 #include "node/calls.h"
+#include "node/fatal.h"
 #include "node/key.h"
 #include "node/openxm.h"
 #include "node/pager.h"
@@ -276,8 +277,7 @@ static bool joins(const struct dmi_process *process) {
   return process->config.join_host || process->config.join_file;
 }
 
-static void *daemon_body(void *arg) {
-  struct dmi_process *process = arg;
+static void daemon_body(struct dmi_process *process) {
   if (joins(process)) {
     (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_JOIN});
   } else {
@@ -299,7 +299,6 @@ static void *daemon_body(void *arg) {
     fflush(stdout);
     process->host.end(process->exit_code);
   }
-  return NULL;
 }
 
 /* Signals go to the daemon thread: no other thread is interrupted. */
@@ -311,10 +310,13 @@ static void signals(const struct dmi_process *process, int how) {
 }
 
 static void *daemon_start(void *arg) {
+  void *stack = dmi_fatal_stack(); /* for DMI_function */
   pthread_setname_np(pthread_self(), "dmi-daemon");
   signals(arg, SIG_UNBLOCK);
   dmi_runtime_enter(arg);
-  return daemon_body(arg);
+  daemon_body(arg);
+  dmi_fatal_stack_free(stack);
+  return NULL;
 }
 
 /* The arguments of the first process, each with a final zero, for the others. */

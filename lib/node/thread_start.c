@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "core/member.h"
+#include "node/fatal.h"
 
 struct create_reply {
   struct dmi_process *process;
@@ -41,6 +42,7 @@ static body_t body_of(const struct dmi_process *process, uint32_t body) {
 static void *thread_body(void *arg) {
   struct dmi_thread *thread = arg;
   struct dmi_process *process = thread->process;
+  void *stack = dmi_fatal_stack();
   sigset_t set;
   /* Signals go to the daemon thread, which has made this one: they do not interrupt user code. */
   dmi_net_signals(&set);
@@ -52,6 +54,7 @@ static void *thread_body(void *arg) {
   thread->value = body_of(process, thread->body)(thread->arg);
   if (process->remote) process->program.remote->ends(process->remote);
   dmi_doing_leave();
+  dmi_fatal_stack_free(stack);
   atomic_store(&thread->wake, WAKE_OVER);
   thread->post.run = dmi_thread_ended;
   dmi_post(process, &thread->post);

@@ -46,10 +46,10 @@ struct dmi_remote_why *dmi_remote_run(DMI_remote_t *call, struct dmi_remote_resu
 void dmi_remote_run_end(DMI_remote_t *call);
 
 /* ---- crash.c ---- */
-/* From now on a function that ends this process is named. */
+/* From now on a function that ends this process by exit() is named. */
 void dmi_remote_crash_begin(void);
-/* A stack for that, of the calling thread, which frees it at its end.  NULL: it has one. */
-void *dmi_remote_crash_stack(void);
-void dmi_remote_crash_stack_free(void *stack);
+/* Names the function that the calling thread runs, if it does, and what ends the process.  In a
+ * handler of a signal. */
+void dmi_remote_dies(const char *what);
 
 #endif

@@ -172,6 +172,7 @@ void dmi_remote_use(struct dmi_program *program) {
       .stopping = stopping,
       .ends = ends,
       .polls = dmi_remote_polls,
+      .dies = dmi_remote_dies,
   };
   program->remote = &functions;
 }

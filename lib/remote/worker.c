@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "net/net.h"
+#include "node/fatal.h"
 #include "remote/call.h"
 
 /* ns: after a call that took as long this thread itself sends what has gathered, before it runs
@@ -205,7 +206,7 @@ static void look(struct dmi_remote *remote, uint64_t took) {
 static void *body(void *arg) {
   struct dmi_remote_worker *worker = arg;
   struct dmi_remote *remote = worker->remote;
-  void *stack = dmi_remote_crash_stack();
+  void *stack = dmi_fatal_stack();
   char name[16];
   snprintf(name, sizeof(name), "dmi-call %u", worker->number % 1000000);
   dmi_remote_thread_begin(remote, name);
@@ -226,7 +227,7 @@ static void *body(void *arg) {
     remote->idle--;
   }
   dmi_remote_unlock(remote);
-  dmi_remote_crash_stack_free(stack);
+  dmi_fatal_stack_free(stack);
   return NULL;
 }
 

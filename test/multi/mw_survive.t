@@ -36,7 +36,7 @@ sub kill_one {
   $asker->wait_exit(0);
   my ($pid) = $asker->out =~ /^\Q$name\E +opened +\d+ +(\d+)/m or die $asker->out;
   @how ? $how[0]->($pid) : kill(KILL => $pid);
-  $mw->expect_err(qr/^dmimw: \Q$name\E: died of signal 9$/m);
+  $mw->expect_err(qr/^dmimw: \Q$name\E: was killed by signal 9 \(SIGKILL\)$/m);
 }
 
 # ---- On one host -------------------------------------------------------------------------------

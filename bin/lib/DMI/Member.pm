@@ -18,6 +18,7 @@ use strict;
 use warnings;
 use DMI::Frames;
 use DMI::Loop;
+use DMI::Status;
 use POSIX ();
 
 my @states =
@@ -271,8 +272,7 @@ sub _ended {
   # It was asked to leave before it could handle the signal, and ended: that counts as leaving.
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};
   if ($status != 0) {
-    my $how = $status & 127 ? 'died of signal ' . ($status & 127)
-      : 'ended with status ' . ($status >> 8);
+    my $how = DMI::Status::text($status);
     $self->{problem} = defined $self->{last_words} ? "$how: $self->{last_words}" : $how;
   }
   $self->_enter('ended');

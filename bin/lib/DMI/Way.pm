@@ -20,6 +20,7 @@ package DMI::Way;
 
 use strict;
 use warnings;
+use DMI::Status;
 
 sub new { my ($class, %opt) = @_; return bless {%opt}, $class }
 
@@ -33,9 +34,7 @@ sub reason {
   my ($self, $text, $status) = @_;
   my ($line) = grep { /\S/ } reverse split /[\r\n]+/, $text;
   return $line if defined $line;
-  my $name = $self->name;
-  return $status & 127 ? "$name died of signal " . ($status & 127)
-    : "$name ended with status " . ($status >> 8);
+  return $self->name . ' ' . DMI::Status::text($status);
 }
 
 # The command that starts an agent, for any shell: from the same directory as `bin` here if that

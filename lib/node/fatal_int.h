@@ -1,0 +1,20 @@
+/*
+ * fatal_int.h - private to node/fatal*.c: what a fatal signal is about.
+ */
+#ifndef DMI_NODE_FATAL_INT_H
+#define DMI_NODE_FATAL_INT_H
+
+#include <signal.h>
+#include <stdint.h>
+
+struct dmi_fatal {
+  int number;
+  const char *name; /* of the signal */
+  const siginfo_t *info;
+  uint64_t pc, sp; /* of the thread when it came; 0: not known on this machine */
+};
+
+/* Writes all lines to stderr.  In the handler: nothing here may allocate or lock. */
+void dmi_fatal_say(const struct dmi_fatal *fatal);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * fatal_say.c - what is said of a fatal signal (fatal.h).
+ *
+ * Names of places need memory and locks (libdw), so a child process, which has all of this one's
+ * memory, looks them up.  If it cannot, or does not come to an end, places are said as addresses.
+ *
+ * Failure modes: memory that is looked at here (a mapping) changes at the same time: another fatal
+ * signal, which fatal.c handles.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <execinfo.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "access/mapping.h"
+#include "base/doing.h"
+#include "base/safe.h"
+#include "base/where.h"
+#include "core/heap.h"
+#include "node/fatal_int.h"
+#include "node/runtime.h"
+
+#define FRAMES 64
+#define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
+#define CHILD_SECONDS 3
+
+struct trace {
+  void *frame[FRAMES]; /* return addresses; the first one: where it was */
+  int num;
+  struct dmi_doing_called called; /* the last call of DMI that was noted */
+};
+
+/* ---- Why ------------------------------------------------------------------------------------- */
+
+/* The mapping with this global address; NULL: none that is known here. */
+static const struct dmi_mapping *mapping_at(uint64_t addr) {
+  const struct dmi_process *process = dmi_runtime_process();
+  const struct dmi_mapping *below = NULL, *above;
+  if (process && addr >= DMI_FIRST_BASE)
+    dmi_space_near(&process->access.space, addr, &below, &above);
+  return below && addr < below->end ? below : NULL;
+}
+
+static void add_global(struct dmi_safe *line, uint64_t addr, const struct dmi_mapping *in) {
+  uint64_t off;
+  dmi_safe_hex(line, addr);
+  dmi_safe_add(
+      line, " is a global address, no pointer: it is for DMI_read, DMI_write and the like (page ");
+  dmi_safe_number(line, dmi_mapping_index(in, addr, &off));
+  dmi_safe_add(line, " of the mapping at ");
+  dmi_safe_hex(line, in->map.base);
+  dmi_safe_add(line, ")");
+}
+
+static void add_segv(struct dmi_safe *line, const struct dmi_fatal *fatal) {
+  uint64_t addr = (uint64_t)(uintptr_t)fatal->info->si_addr;
+  const struct dmi_mapping *in = mapping_at(addr);
+  if (fatal->sp && addr - (fatal->sp - NEAR_STACK) < 2 * NEAR_STACK) {
+    dmi_safe_add(
+        line, "the stack of the thread is used up: calls are too deep, local variables too large");
+  } else if (in && fatal->info->si_code == SEGV_MAPERR) {
+    add_global(line, addr, in);
+  } else if (fatal->pc && fatal->pc == addr) {
+    dmi_safe_add(line, "a function was called at ");
+    dmi_safe_hex(line, addr);
+    dmi_safe_add(line, ", where there is none");
+  } else if (fatal->info->si_code == SEGV_MAPERR) {
+    dmi_safe_add(line, "there is nothing at address ");
+    dmi_safe_hex(line, addr);
+    if (addr < 4096) dmi_safe_add(line, ": a pointer is NULL");
+  } else if (fatal->info->si_code == SEGV_ACCERR) {
+    dmi_safe_add(line, "the memory at address ");
+    dmi_safe_hex(line, addr);
+    dmi_safe_add(line, " may only be read, or not be used at all");
+  } else {
+    dmi_safe_add(line, "an address that no pointer can have"); /* the processor does not tell it */
+  }
+}
+
+static const char *about_fpe(int code) {
+  switch (code) {
+    case FPE_INTDIV:
+      return "an integer was divided by zero";
+    case FPE_INTOVF:
+      return "an integer is too large for its type";
+    default:
+      return "an operation on floating-point numbers was trapped";
+  }
+}
+
+static void add_reason(struct dmi_safe *line, const struct dmi_fatal *fatal) {
+  const siginfo_t *info = fatal->info;
+  if (info->si_code <= 0 && info->si_pid != getpid()) {
+    dmi_safe_add(line, "it was sent by process ");
+    dmi_safe_number(line, (uint64_t)info->si_pid);
+    dmi_safe_add(line, " of the system");
+  } else if (fatal->number == SIGABRT) {
+    dmi_safe_add(line, "abort() was called");
+  } else if (info->si_code <= 0) {
+    dmi_safe_add(line, "it was sent by the process itself");
+  } else if (fatal->number == SIGSEGV) {
+    add_segv(line, fatal);
+  } else if (fatal->number == SIGFPE) {
+    dmi_safe_add(line, about_fpe(info->si_code));
+  } else if (fatal->number == SIGBUS) {
+    dmi_safe_add(line, "the memory at address ");
+    dmi_safe_hex(line, (uint64_t)(uintptr_t)info->si_addr);
+    dmi_safe_add(line, info->si_code == BUS_ADRALN
+                           ? " is not aligned"
+                           : " cannot be had: a file is shorter than its mapping");
+  } else {
+    dmi_safe_add(line, "there is no such instruction");
+  }
+}
+
+/* ---- Who ------------------------------------------------------------------------------------- */
+
+static void add_who(struct dmi_safe *line) {
+  const struct dmi_process *process = dmi_runtime_process();
+  int64_t id = process ? atomic_load(&process->stream.id) : -1;
+  char name[17] = "";
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
+  if (dmi_in_function) dmi_safe_add(line, "DMI_function, in ");
+  if (dmi_runtime_is_main()) {
+    dmi_safe_add(line, "the thread of DMI_main");
+  } else {
+    dmi_safe_add(line, "thread ");
+    dmi_safe_add(line, name);
+  }
+  if (id >= 0) {
+    dmi_safe_add(line, " of process ");
+    dmi_safe_number(line, (uint64_t)id);
+  }
+}
+
+/* ---- Where ----------------------------------------------------------------------------------- */
+
+/* The frames of handlers, which are above it, are left out. */
+static void find_trace(struct trace *trace, const struct dmi_fatal *fatal) {
+  int first = 0;
+  trace->num = backtrace(trace->frame, FRAMES);
+  while (first < trace->num && (uint64_t)(uintptr_t)trace->frame[first] != fatal->pc)
+    first++;
+  if (fatal->pc && first < trace->num) {
+    trace->num -= first;
+    memmove(trace->frame, trace->frame + first, (size_t)trace->num * sizeof(trace->frame[0]));
+    /* as if it were a return address, too */
+    trace->frame[0] = (char *)trace->frame[0] + 1;
+  }
+  trace->called = dmi_doing_called(&dmi_doing_mine.call);
+}
+
+static void say_call(const char *name, const char *place) {
+  struct dmi_safe line = {.len = 0};
+  dmi_safe_add(&line, "dmi: it is in ");
+  dmi_safe_add(&line, name);
+  dmi_safe_add(&line, ", called at ");
+  dmi_safe_add(&line, place);
+  dmi_safe_write(&line, STDERR_FILENO);
+}
+
+/* The call of DMI in which frame i is, in this function; NULL: none.  A read or write that needs
+ * nobody else is not noted. */
+static const char *call_of(const struct trace *trace, int i, const char *function) {
+  if (trace->called.name && i + 1 < trace->num && trace->frame[i + 1] == trace->called.caller)
+    return trace->called.name;
+  if (!function || (strcmp(function, "DMI_read") != 0 && strcmp(function, "DMI_write") != 0))
+    return NULL;
+  return function;
+}
+
+/* In the child.  False: there are no names of places. */
+static bool say_places(const struct trace *trace) {
+  char place[DMI_WHERE_SIZE];
+  bool lines = false;
+  if (!dmi_where_names()) return false;
+  for (int i = 0; i < trace->num; i++) {
+    struct dmi_safe line = {.len = 0};
+    const char *function, *call;
+    if (dmi_where_plain(place, sizeof(place), trace->frame[i], &function)) lines = true;
+    dmi_safe_add(&line, "dmi:   ");
+    dmi_safe_add(&line, place);
+    dmi_safe_write(&line, STDERR_FILENO);
+    call = call_of(trace, i, function);
+    if (!call || i + 1 == trace->num) continue;
+    (void)dmi_where_plain(place, sizeof(place), trace->frame[i + 1], &function);
+    say_call(call, place);
+  }
+  if (!lines) {
+    struct dmi_safe line = {.len = 0};
+    dmi_safe_add(&line, "dmi: (compile with -g for the lines)");
+    dmi_safe_write(&line, STDERR_FILENO);
+  }
+  return true;
+}
+
+/* False: nothing was said, or not all. */
+static bool child_says(const struct trace *trace) {
+#if defined(__GLIBC_PREREQ) && !defined(__SANITIZE_THREAD__)
+#if __GLIBC_PREREQ(2, 34)
+  pid_t child = _Fork(), ended;
+  int status = 1;
+  if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)alarm(CHILD_SECONDS);
+    _exit(say_places(trace) ? 0 : 1);
+  }
+  do
+    ended = child > 0 ? waitpid(child, &status, 0) : -1;
+  while (ended < 0 && child > 0 && errno == EINTR);
+  return ended == child && status == 0;
+#endif
+#endif
+  (void)trace;
+  return false;
+}
+
+static void say_addresses(const struct trace *trace) {
+  struct dmi_safe line = {.len = 0};
+  const char *call = NULL;
+  for (int i = 0; i < trace->num && !call; i++)
+    call = call_of(trace, i, NULL);
+  if (call) say_call(call, "one of these:");
+  dmi_safe_add(&line,
+               "dmi: it came here from (addr2line -e PROGRAM OFFSET shows the line of +OFFSET):");
+  dmi_safe_write(&line, STDERR_FILENO);
+  backtrace_symbols_fd(trace->frame, trace->num, STDERR_FILENO);
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+void dmi_fatal_say(const struct dmi_fatal *fatal) {
+  const struct dmi_process *process = dmi_runtime_process();
+  struct dmi_safe line = {.len = 0};
+  struct trace trace;
+  dmi_safe_add(&line, "dmi: ");
+  dmi_safe_add(&line, fatal->name);
+  dmi_safe_add(&line, " ends ");
+  add_who(&line);
+  dmi_safe_add(&line, ": ");
+  add_reason(&line, fatal);
+  dmi_safe_write(&line, STDERR_FILENO);
+  if (process && process->remote) process->program.remote->dies(fatal->name);
+  find_trace(&trace, fatal);
+  if (!child_says(&trace)) say_addresses(&trace);
+}
