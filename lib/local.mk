@@ -312,6 +312,8 @@ node_sources = \
 	lib/node/records.c \
 	lib/node/records.h \
 	lib/node/report.c \
+	lib/node/report_int.h \
+	lib/node/report_why.c \
 	lib/node/report.h \
 	lib/node/runtime.c \
 	lib/node/runtime.h \
@@ -438,6 +440,8 @@ remote_runtime_sources = \
 api_sources = \
 	lib/api/farm.c \
 	lib/api/ext.c \
+	lib/api/local.c \
+	lib/api/local.h \
 	lib/api/memory.c \
 	lib/api/program.c \
 	lib/api/remote.c \

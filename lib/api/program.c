@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/local.h"
 #include "api/start.h"
 #include "api/reported.h"
 #include "base/error.h"
@@ -18,6 +19,7 @@
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   struct dmi_program whole = *program;
+  dmi_local_begin();
   dmi_elastic_use(&whole);
   dmi_remote_use(&whole);
   dmi_team_use(&whole);

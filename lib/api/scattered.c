@@ -3,17 +3,15 @@
  *
  * Each checks its arguments as far as it can here, and calls the layers below.
  */
+#include "api/local.h"
 #include "api/reported.h"
 #include "base/error.h"
 #include "access/rwset.h"
 #include "node/runtime.h"
 
-#define GROUP_MAGIC INT64_C(0x70756f7267494d44) /* "DMIgroup" */
-
-/* The group behind the handle; NULL if it is not a group. */
+/* The group behind the handle; NULL: no_group tells why. */
 static struct dmi_group *group_of(const DMI_local_group_t *group) {
-  if (!group || group->dmi_private[0] != GROUP_MAGIC) return NULL;
-  return (struct dmi_group *)(uintptr_t)group->dmi_private[1];
+  return dmi_local_get(group ? group->dmi_private : NULL, DMI_LOCAL_GROUP);
 }
 
 /* True if sizes and offsets seem to be exchanged.  When items lie side by side in the buffer, each
@@ -75,8 +73,7 @@ static int32_t group_init(struct dmi_process *process, DMI_local_group_t *group,
   error = dmi_group_new(&process->access, item, (uint64_t)group_num, &made);
   free(item);
   if (error != DMI_OK) return error;
-  group->dmi_private[0] = GROUP_MAGIC;
-  group->dmi_private[1] = (int64_t)(uintptr_t)made;
+  dmi_local_make(group->dmi_private, DMI_LOCAL_GROUP, made);
   return DMI_OK;
 }
 
@@ -108,11 +105,9 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
   return DMI_REPORTED(dmi_fail(error), DMI_RANGE(addrs[bad], sizes[bad]));
 }
 
-static int32_t no_group(DMI_local_status_t *status) {
-  return dmi_status_refuse(
-      status,
-      dmi_because(DMI_EINVAL,
-                  "the group was never initialised (DMI_group_init), or has been destroyed"));
+static int32_t no_group(const DMI_local_group_t *group, DMI_local_status_t *status) {
+  return dmi_status_refuse(status,
+                           dmi_local_why(group ? group->dmi_private : NULL, DMI_LOCAL_GROUP));
 }
 
 static int32_t no_buffer(DMI_local_status_t *status) {
@@ -123,15 +118,15 @@ int32_t DMI_group_destroy(DMI_local_group_t *group) {
   struct dmi_group *have = group_of(group);
   /* This must work after the end of the program, too. */
   if (dmi_in_function) return DMI_REPORTED(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
-  if (!have) return DMI_REPORTED(no_group(NULL), DMI_NOTHING);
-  group->dmi_private[0] = group->dmi_private[1] = 0;
+  if (!have) return DMI_REPORTED(no_group(group, NULL), DMI_NOTHING);
+  dmi_local_end(group->dmi_private);
   dmi_group_unref(have);
   return DMI_TRUE;
 }
 
 int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  return DMI_REPORTED_ASYNC(!have                    ? no_group(status)
+  return DMI_REPORTED_ASYNC(!have                    ? no_group(group, status)
                             : !in_ptr && have->pages ? no_buffer(status)
                                                      : dmi_group_read(have, in_ptr, status),
                             status, DMI_NOTHING);
@@ -139,15 +134,13 @@ int32_t DMI_group_read(DMI_local_group_t *group, void *in_ptr, DMI_local_status_
 
 int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local_status_t *status) {
   struct dmi_group *have = group_of(group);
-  return DMI_REPORTED_ASYNC(!have                     ? no_group(status)
+  return DMI_REPORTED_ASYNC(!have                     ? no_group(group, status)
                             : !out_ptr && have->pages ? no_buffer(status)
                                                       : dmi_group_write(have, out_ptr, status),
                             status, DMI_NOTHING);
 }
 
 /* ---- Read-write-sets ------------------------------------------------------------------------- */
-
-#define RWSET_MAGIC INT64_C(0x6c74657377724d44) /* "DMrwsetl" */
 
 /* What is wrong with a list of elements; DMI_OK: nothing. */
 static int32_t bad_list(const int64_t *elements, int32_t num) {
@@ -183,8 +176,7 @@ int32_t DMI_rwset_decompose(int64_t rwset_addr, int32_t my_id, const int64_t *wr
 }
 
 static struct dmi_rwset *rwset_of(const DMI_local_rwset_t *local) {
-  if (!local || local->dmi_private[0] != RWSET_MAGIC) return NULL;
-  return (struct dmi_rwset *)(uintptr_t)local->dmi_private[1];
+  return dmi_local_get(local ? local->dmi_private : NULL, DMI_LOCAL_RWSET);
 }
 
 int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr, int32_t my_id,
@@ -197,27 +189,21 @@ int32_t DMI_local_rwset_init(DMI_local_rwset_t *local_rwset, int64_t rwset_addr,
     error =
         dmi_rwset_open(&process->access, rwset_addr, my_id, read_elements, read_element_num, &made);
   }
-  if (error == DMI_OK) {
-    local_rwset->dmi_private[0] = RWSET_MAGIC;
-    local_rwset->dmi_private[1] = (int64_t)(uintptr_t)made;
-  }
+  if (error == DMI_OK) dmi_local_make(local_rwset->dmi_private, DMI_LOCAL_RWSET, made);
   return DMI_REPORTED(dmi_result(error), DMI_RANGE(rwset_addr, sizeof(DMI_rwset_t)));
 }
 
-static int32_t no_rwset(DMI_local_status_t *status) {
-  return dmi_status_refuse(
-      status,
-      dmi_because(
-          DMI_EINVAL,
-          "the local set was never initialised (DMI_local_rwset_init), or has been destroyed"));
+static int32_t no_rwset(const DMI_local_rwset_t *local, DMI_local_status_t *status) {
+  return dmi_status_refuse(status,
+                           dmi_local_why(local ? local->dmi_private : NULL, DMI_LOCAL_RWSET));
 }
 
 int32_t DMI_local_rwset_destroy(DMI_local_rwset_t *local_rwset) {
   struct dmi_rwset *have = rwset_of(local_rwset);
   /* This must work after the end of the program, too. */
   if (dmi_in_function) return DMI_REPORTED(dmi_fail(DMI_EINFUNC), DMI_NOTHING);
-  if (!have) return DMI_REPORTED(no_rwset(NULL), DMI_NOTHING);
-  local_rwset->dmi_private[0] = local_rwset->dmi_private[1] = 0;
+  if (!have) return DMI_REPORTED(no_rwset(local_rwset, NULL), DMI_NOTHING);
+  dmi_local_end(local_rwset->dmi_private);
   dmi_rwset_close(have);
   return DMI_TRUE;
 }
@@ -227,7 +213,7 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
   struct dmi_rwset *have = rwset_of(local_rwset);
   /* A domain that writes nothing has no page. */
   return DMI_REPORTED_ASYNC(
-      !have ? no_rwset(status)
+      !have ? no_rwset(local_rwset, status)
       : !buf && have->bytes
           ? no_buffer(status)
           : dmi_access_write(have->access, have->addr, have->bytes, buf,
@@ -238,7 +224,7 @@ int32_t DMI_local_rwset_write(DMI_local_rwset_t *local_rwset, const void *buf,
 int32_t DMI_local_rwset_read(DMI_local_rwset_t *local_rwset, void *buf,
                              DMI_local_status_t *status) {
   struct dmi_rwset *have = rwset_of(local_rwset);
-  return DMI_REPORTED_ASYNC(!have                        ? no_rwset(status)
+  return DMI_REPORTED_ASYNC(!have                        ? no_rwset(local_rwset, status)
                             : !buf && have->group->pages ? no_buffer(status)
                                                          : dmi_group_read(have->group, buf, status),
                             status, DMI_NOTHING);

@@ -3,6 +3,7 @@
  *
  * Each checks its arguments as far as it can here, and calls the layers below.
  */
+#include "api/local.h"
 #include "api/reported.h"
 #include "base/error.h"
 #include "core/reduce.h"
@@ -136,13 +137,9 @@ int32_t DMI_barrier_destroy(int64_t addr) {
                       DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
-/* dmi_private[0] is the barrier's part in this process, [1] its complement: this shows whether the
- * object was initialised and not destroyed. */
+/* The calling thread's part; NULL: no_part tells why. */
 static struct dmi_barrier_part *part_of(const DMI_local_barrier_t *barrier) {
-  if (!barrier || !barrier->dmi_private[0] || barrier->dmi_private[1] != ~barrier->dmi_private[0]) {
-    return NULL;
-  }
-  return (struct dmi_barrier_part *)(uintptr_t)barrier->dmi_private[0];
+  return dmi_local_get(barrier ? barrier->dmi_private : NULL, DMI_LOCAL_BARRIER);
 }
 
 static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
@@ -153,8 +150,7 @@ static int32_t part_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   if (addr <= 0) return dmi_fail(DMI_EADDR);
   barrier = dmi_barrier_join(process->barriers, addr);
   if (!barrier) return dmi_fail(DMI_ENOMEM);
-  barrier_ptr->dmi_private[0] = (int64_t)(uintptr_t)barrier;
-  barrier_ptr->dmi_private[1] = ~barrier_ptr->dmi_private[0];
+  dmi_local_make(barrier_ptr->dmi_private, DMI_LOCAL_BARRIER, barrier);
   return DMI_TRUE;
 }
 
@@ -162,18 +158,15 @@ int32_t DMI_local_barrier_init(DMI_local_barrier_t *barrier_ptr, int64_t addr) {
   return DMI_REPORTED(part_init(barrier_ptr, addr), DMI_RANGE(addr, sizeof(DMI_barrier_t)));
 }
 
-static int32_t no_part(void) {
-  return dmi_fail(
-      dmi_because(DMI_EINVAL,
-                  "the local barrier was never initialised (DMI_local_barrier_init), or "
-                  "has been destroyed"));
+static int32_t no_part(const DMI_local_barrier_t *barrier) {
+  return dmi_fail(dmi_local_why(barrier ? barrier->dmi_private : NULL, DMI_LOCAL_BARRIER));
 }
 
 static int32_t part_destroy(DMI_local_barrier_t *barrier_ptr) {
   struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
-  if (!barrier) return no_part();
-  barrier_ptr->dmi_private[0] = barrier_ptr->dmi_private[1] = 0;
+  if (!barrier) return no_part(barrier_ptr);
+  dmi_local_end(barrier_ptr->dmi_private);
   dmi_barrier_part(barrier);
   return DMI_TRUE;
 }
@@ -186,7 +179,7 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
                          int32_t pnum) {
   struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
-  if (!barrier) return no_part();
+  if (!barrier) return no_part(barrier_ptr);
   if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
   return dmi_barrier_arrive(barrier, dmi_reduce_kind(DMI_REDUCE_SUM, DMI_REDUCE_DOUBLE), &sub_sum,
                             sum_ptr, pnum);
@@ -229,7 +222,7 @@ static int32_t reduce(const DMI_local_barrier_t *barrier_ptr, int8_t kind, size_
                       const char *in, char *out, int32_t pnum) {
   struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
-  if (!barrier) return no_part();
+  if (!barrier) return no_part(barrier_ptr);
   if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
   for (size_t done = 0; done < size || !done; done += sizeof(uint64_t)) {
     size_t some = size - done < sizeof(uint64_t) ? size - done : sizeof(uint64_t);

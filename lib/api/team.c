@@ -8,25 +8,27 @@
 #include "base/error.h"
 #include "node/runtime.h"
 
+#define ON_TEAM(addr) DMI_RANGE((addr), sizeof(DMI_team_t))
+
 int32_t DMI_team_init(int64_t addr, int32_t size) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_REPORTED(process ? dmi_team_init(process, addr, size) : DMI_FALSE, DMI_NOTHING);
+  return DMI_REPORTED(process ? dmi_team_init(process, addr, size) : DMI_FALSE, ON_TEAM(addr));
 }
 
 int32_t DMI_team_destroy(int64_t addr) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_REPORTED(process ? dmi_team_destroy(process, addr) : DMI_FALSE, DMI_NOTHING);
+  return DMI_REPORTED(process ? dmi_team_destroy(process, addr) : DMI_FALSE, ON_TEAM(addr));
 }
 
 int32_t DMI_team_resize(int64_t addr, int32_t size) {
   struct dmi_process *process = dmi_runtime_usable();
-  return DMI_REPORTED(process ? dmi_team_resize(process, addr, size) : DMI_FALSE, DMI_NOTHING);
+  return DMI_REPORTED(process ? dmi_team_resize(process, addr, size) : DMI_FALSE, ON_TEAM(addr));
 }
 
 int32_t DMI_team_join(DMI_local_team_t *team_ptr, int64_t addr, int32_t rank) {
   struct dmi_process *process = dmi_runtime_usable();
   return DMI_REPORTED(process ? dmi_team_join(process, team_ptr, addr, rank) : DMI_FALSE,
-                      DMI_NOTHING);
+                      ON_TEAM(addr));
 }
 
 int32_t DMI_team_leave(DMI_local_team_t *team_ptr) {

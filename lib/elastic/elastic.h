@@ -13,9 +13,10 @@ struct dmi_program;
  * DMI_scaleunit.  To be called when the program's own functions are known, before it starts. */
 void dmi_elastic_use(struct dmi_program *program);
 
-/* The calling thread is about to handle all notices.  DMI_OK, until dmi_elastic_end; or an error,
- * as another one does so in this process, or waits for the caller in another process. */
-int32_t dmi_elastic_begin(struct dmi_process *process);
+/* The calling thread is about to handle all notices, in `who`, a phrase that stays.  DMI_OK, until
+ * dmi_elastic_end; or an error, as another one does so in this process, or waits for the caller in
+ * another process. */
+int32_t dmi_elastic_begin(struct dmi_process *process, const char *who);
 void dmi_elastic_end(struct dmi_process *process);
 
 #endif

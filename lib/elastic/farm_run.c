@@ -343,7 +343,7 @@ int32_t dmi_farm_run(struct dmi_process *process, DMI_farm_t *farm) {
   struct run run = {
       .process = process, .farm = farm, .at.process = process, .members.process = process};
   int32_t error = bad_farm(process, farm), good = DMI_TRUE;
-  if (error == DMI_OK) error = dmi_elastic_begin(process);
+  if (error == DMI_OK) error = dmi_elastic_begin(process, "DMI_farm_run");
   if (error != DMI_OK) return dmi_fail(error);
   run.me = (int32_t)process->dmi_id.n;
   farm->failed = 0;

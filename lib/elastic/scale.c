@@ -62,7 +62,7 @@ static int32_t check_and_begin(const struct dmi_scale *s) {
                        "init_node_num is 0, and the program defines no DMI_start_scale");
   if (!dmi_runtime_is_main())
     return dmi_because(DMI_EBUSY, "another thread than that of DMI_main or DMI_recover calls it");
-  return dmi_elastic_begin(s->process);
+  return dmi_elastic_begin(s->process, "DMI_rescale");
 }
 
 int32_t dmi_scale_run(struct dmi_process *process, int64_t scaleunit_addr, int32_t init_node_num,

@@ -212,6 +212,7 @@ static bool remote_runs(struct dmi_process *process) {
 }
 
 void dmi_actions_fatal(struct dmi_process *process, const char *why) {
+  if (process->remote) process->program.remote->fatal(process->remote);
   dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", why);
   process->exit_code = 1;
   /* User code that runs cannot be stopped: the process ends without it, once all messages for

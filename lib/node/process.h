@@ -82,7 +82,7 @@ struct dmi_process {
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   struct dmi_pager *pager;       /* own lock */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */
-  atomic_bool elastic;           /* a thread is in DMI_farm_run or DMI_rescale */
+  const char *_Atomic elastic;   /* what handles all notices: DMI_farm_run, ...; NULL: nothing */
 
   struct dmi_mutex post_lock; /* guards posts */
   struct dmi_post *posts, **posts_end;

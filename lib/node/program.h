@@ -55,6 +55,8 @@ struct dmi_program_remote {
   void (*polls)(struct dmi_remote *remote);
   /* A fatal signal of the calling thread, in its handler: names the function that it runs. */
   void (*dies)(const char *signal);
+  /* This process cannot go on, perhaps as others are lost: names calls that these had. */
+  void (*fatal)(struct dmi_remote *remote);
 };
 
 /* Functions of lib/team, which is above this folder. */

@@ -164,6 +164,9 @@ const struct dmi_remote_why *dmi_remote_book_failure(const struct dmi_remote_boo
                                                      uint64_t *calls);
 /* True if calls are placed at this server, so that it will be heard again. */
 bool dmi_remote_book_awaits(const struct dmi_remote_book *book, dmi_uid_t server);
+/* Visits the calls that are placed at this server and not done, in the order in which they were. */
+void dmi_remote_book_each(const struct dmi_remote_book *book, dmi_uid_t server,
+                          void (*visit)(void *arg, const struct dmi_remote_call *call), void *arg);
 
 /* Rules that tests switch off (base/mutation.h). */
 enum dmi_remote_book_break {

@@ -20,6 +20,14 @@ bool dmi_remote_book_awaits(const struct dmi_remote_book *book, dmi_uid_t server
   return host && host->calls_num > 0;
 }
 
+void dmi_remote_book_each(const struct dmi_remote_book *book, dmi_uid_t server,
+                          void (*visit)(void *arg, const struct dmi_remote_call *call), void *arg) {
+  const struct dmi_remote_host *host = dmi_remote_host_of(book, server);
+  const struct dmi_remote_entry *entry = host ? host->calls : NULL;
+  for (; entry; entry = entry->next)
+    visit(arg, &entry->call);
+}
+
 /* ---- The heap: whoever has the least to do -------------------------------------------------- */
 
 uint64_t dmi_remote_host_load(const struct dmi_remote_host *host) {

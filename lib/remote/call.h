@@ -51,5 +51,7 @@ void dmi_remote_crash_begin(void);
 /* Names the function that the calling thread runs, if it does, and what ends the process.  In a
  * handler of a signal. */
 void dmi_remote_dies(const char *what);
+/* This process ends, as it has lost others: names the calls for it that these had. */
+void dmi_remote_fatal(struct dmi_remote *remote);
 
 #endif

@@ -175,7 +175,7 @@ int32_t dmi_remote_open(struct dmi_process *process, DMI_client_t **client,
   /* What runs is done to its end, also by clients of its own: others serve them. */
   if (remote->leaving && !dmi_remote_mine()) {
     dmi_remote_unlock(remote);
-    return dmi_fail(dmi_because(DMI_ELEAVING, "this process is leaving, or has left"));
+    return dmi_fail(dmi_because(DMI_ELEAVING, "this process was dismissed (DMI_goodbye)"));
   }
   user = user_new(remote, options);
   if (!dmi_remote_poll_begin(remote, user)) error = DMI_ENOMEM;
@@ -265,8 +265,11 @@ int32_t dmi_remote_close(struct dmi_process *process, DMI_client_t *client) {
   dmi_remote_lock(remote);
   user = dmi_remote_user(remote, client);
   if (!user || user->closing || user->in != dmi_remote_mine()) {
+    const bool open = user && !user->closing;
     dmi_remote_unlock(remote);
-    return dmi_fail(dmi_because(DMI_EINVAL, "the client is not open, or not of this function"));
+    return dmi_fail(dmi_because(DMI_EINVAL, !open      ? "the client is not open"
+                                            : user->in ? "a remote function has opened this client"
+                                                       : "a remote function did not open it"));
   }
   user->closing = true;
   await_end(remote, user);

@@ -15,14 +15,22 @@ static int32_t not_open(void) {
   return dmi_because(DMI_EINVAL, "the client is not open");
 }
 
-int32_t dmi_remote_check(const struct dmi_remote_user *user, DMI_data_t data, uint64_t *number) {
+/* Whose client has given it. */
+static int32_t strange(struct dmi_remote *remote, uint64_t of) {
+  if (of >> 32 != remote->self.uid)
+    return dmi_because(DMI_EINVAL, "the data is of a client of another process");
+  return dmi_because(DMI_EINVAL, dmi_remote_user(remote, (void *)(uintptr_t)(uint32_t)of)
+                                     ? "the data is of another client"
+                                     : "the data is of a client that is not open");
+}
+
+int32_t dmi_remote_check(struct dmi_remote *remote, const struct dmi_remote_user *user,
+                         DMI_data_t data, uint64_t *number) {
   const int64_t of = (int64_t)((uint64_t)user->id.process << 32 | user->id.n);
   *number = (uint64_t)data.dmi_private[1];
   if (!data.dmi_private[0] && !data.dmi_private[1])
     return dmi_because(DMI_EINVAL, "the data has no value: it was never given one");
-  if (data.dmi_private[0] != of)
-    return dmi_because(DMI_EINVAL, "the data is of another client, or of one that was closed");
-  return DMI_OK;
+  return data.dmi_private[0] == of ? DMI_OK : strange(remote, (uint64_t)data.dmi_private[0]);
 }
 
 DMI_data_t dmi_remote_name(const struct dmi_remote_user *user, uint64_t number) {
@@ -33,14 +41,14 @@ DMI_data_t dmi_remote_name(const struct dmi_remote_user *user, uint64_t number) 
 }
 
 static int32_t dropped(void) {
-  return dmi_because(DMI_EINVAL, "the data was dropped, or is not of this client");
+  return dmi_because(DMI_EINVAL, "the data was dropped");
 }
 
 /* The client of a call, and the number of its value.  NULL: *error says why not.  With the lock. */
 static struct dmi_remote_user *find(struct dmi_remote *remote, const DMI_client_t *client,
                                     DMI_data_t data, uint64_t *number, int32_t *error) {
   struct dmi_remote_user *user = dmi_remote_user(remote, client);
-  *error = user && !user->closing ? dmi_remote_check(user, data, number) : not_open();
+  *error = user && !user->closing ? dmi_remote_check(remote, user, data, number) : not_open();
   return *error == DMI_OK ? user : NULL;
 }
 

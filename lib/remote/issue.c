@@ -79,7 +79,8 @@ static int32_t bad_args(const struct issue *issue) {
       return dmi_because(DMI_EINVAL, "an argument is not made by DMI_IN, DMI_OUT and the like");
     if (kind == DMI_REMOTE_IN) continue;
     if (!arg->dmi_private[0] && (kind != DMI_REMOTE_BY_VALUE || size))
-      return dmi_because(DMI_EINVAL, "a pointer to data, or to bytes, is NULL");
+      return dmi_because(DMI_EINVAL, kind == DMI_REMOTE_BY_VALUE ? "a pointer to bytes is NULL"
+                                                                 : "a pointer to data is NULL");
     if (size < 0) return dmi_because(DMI_EINVAL, "the size of an argument is negative");
     if (kind == DMI_REMOTE_BY_VALUE && size > MOST_BY_VALUE - bytes)
       return dmi_because(DMI_EINVAL, "more than 64 MiB by value: give them to DMI_data_put");
@@ -121,7 +122,7 @@ static int32_t find_values(struct issue *issue, struct dmi_remote_user *user) {
     struct dmi_remote_result result;
     uint64_t number;
     if (is_input(arg)) {
-      int32_t error = dmi_remote_check(user, data_of(arg), &number);
+      int32_t error = dmi_remote_check(issue->remote, user, data_of(arg), &number);
       if (error != DMI_OK) return error;
       issue->takes[input] = is_output(arg);
       issue->numbers[input++] = number;
@@ -130,7 +131,7 @@ static int32_t find_values(struct issue *issue, struct dmi_remote_user *user) {
     issue->sizes[output] = (uint64_t)arg->dmi_private[1];
     if (is_input(arg)) {
       if (!dmi_remote_book_look(user->book, number, false, &result))
-        return dmi_because(DMI_EINVAL, "one of the values was dropped, or is of another client");
+        return dmi_because(DMI_EINVAL, "one of the values was dropped");
       issue->sizes[output] = result.state == DMI_REMOTE_FAILED ? 0 : result.size;
     }
     output++;
@@ -192,8 +193,7 @@ static int32_t give(struct issue *issue, const DMI_client_t *client, int32_t dmi
   call.late = user->late;
   error = dmi_remote_book_call(user->book, &call, issue->made);
   dmi_remote_carry_book(remote, user);
-  if (error != DMI_OK)
-    return dmi_because(error, "one of the values was dropped, or is of another client");
+  if (error != DMI_OK) return dmi_because(error, "one of the values was dropped");
   name_outputs(issue, user);
   return DMI_OK;
 }

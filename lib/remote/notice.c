@@ -89,9 +89,11 @@ static void *body(void *arg) {
 }
 
 bool dmi_remote_poll_begin(struct dmi_remote *remote, struct dmi_remote_user *user) {
-  if (user->own_poll || user->in || dmi_elastic_begin(remote->process) != DMI_OK) return true;
+  if (user->own_poll || user->in ||
+      dmi_elastic_begin(remote->process, "a client of remote functions") != DMI_OK)
+    return true;
   user->polls = pthread_create(&user->poller, NULL, body, remote) == 0;
-  if (!user->polls) atomic_store(&remote->process->elastic, false);
+  if (!user->polls) atomic_store(&remote->process->elastic, NULL);
   return user->polls;
 }
 

@@ -308,7 +308,8 @@ void dmi_remote_readings_wake(struct dmi_remote *remote, struct dmi_remote_user 
                               uint64_t number);
 /* Of the program's DMI_data_t: DMI_OK and its number, or why it is none of this client's; and back.
  */
-int32_t dmi_remote_check(const struct dmi_remote_user *user, DMI_data_t data, uint64_t *number);
+int32_t dmi_remote_check(struct dmi_remote *remote, const struct dmi_remote_user *user,
+                         DMI_data_t data, uint64_t *number);
 DMI_data_t dmi_remote_name(const struct dmi_remote_user *user, uint64_t number);
 
 /* ---- worker.c ---- */

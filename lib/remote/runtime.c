@@ -173,6 +173,7 @@ void dmi_remote_use(struct dmi_program *program) {
       .ends = ends,
       .polls = dmi_remote_polls,
       .dies = dmi_remote_dies,
+      .fatal = dmi_remote_fatal,
   };
   program->remote = &functions;
 }

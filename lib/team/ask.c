@@ -130,7 +130,7 @@ int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
 static int32_t check_size(int32_t size) {
-  if (size <= 0) return dmi_because(DMI_EINVAL, "a team has one rank or more");
+  if (size <= 0) return dmi_because(DMI_EINVAL, "the number of ranks is not positive");
   if (size > DMI_TEAM_RANKS_MOST)
     return dmi_because(DMI_EINVAL, "a team has at most 1048576 ranks");
   return DMI_OK;
@@ -183,6 +183,7 @@ int32_t dmi_team_destroy(struct dmi_process *process, int64_t addr) {
   struct object object, none = {0};
   int32_t error = dmi_team_find(process, addr, &at);
   if (error == DMI_OK) error = dmi_team_ask_free(&at, &step, &answer);
+  if (error == DMI_EBUSY) (void)dmi_because(error, "threads have ranks of the team");
   if (error != DMI_OK) return dmi_fail(error);
   if (!dmi_access_read(&process->access, addr, sizeof(object), &object, DMI_GET_READ, NULL) ||
       !dmi_access_write(&process->access, addr, sizeof(none), &none, DMI_PUT_WRITE, NULL))

@@ -26,10 +26,15 @@ struct dmi_team_rank *dmi_team_of(struct dmi_process *process, const DMI_local_t
   struct dmi_team_rank *rank;
   if (!team || !process->teams) return NULL;
   memcpy(&rank, team, sizeof(rank));
-  if (rank && team->dmi_private[1] == (int64_t)process->access.core.self &&
+  /* Bytes that were never set must not be taken for a rank. */
+  if (rank && team->dmi_private[1] == dmi_team_mark(process, rank) &&
       rank->port.epoch == (uint64_t)team->dmi_private[2])
     return rank;
   return NULL;
+}
+
+int64_t dmi_team_mark(const struct dmi_process *process, const struct dmi_team_rank *rank) {
+  return (int64_t)(~(uint64_t)(uintptr_t)rank << 32 | process->access.core.self);
 }
 
 /* DMI_OK, or why the call is wrong. */

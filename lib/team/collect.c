@@ -15,8 +15,6 @@
 #define BLOCK ((uint64_t)256 << 10)       /* bytes that are passed on while the next ones come */
 #define BLOCK_OF_TWO ((uint64_t)16 << 20) /* with two ranks: one send costs less than several */
 
-#define FAILED "a rank of the team has no thread, or a collective call has failed"
-
 /* ---- Parts ---------------------------------------------------------------------------------- */
 
 void dmi_team_part_send(struct dmi_team_rank *rank, struct dmi_team_part *part, int32_t to,
@@ -67,13 +65,22 @@ static int32_t recv_now(struct dmi_team_rank *rank, int32_t from, void *buf, uin
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
+/* All collective calls fail until the next epoch: with the lock. */
+static int32_t failed(const struct dmi_team_rank *rank) {
+  for (int32_t i = 0; i < rank->port.size; i++) {
+    if (!rank->uids[i])
+      return dmi_because_so(DMI_ELOST, "rank %d of the team has no thread", (int)i);
+  }
+  return dmi_because(DMI_ELOST, "a collective call has failed: DMI_team_reset is needed");
+}
+
 int32_t dmi_team_check_call(struct dmi_team_rank *rank, int32_t root) {
   int32_t error = DMI_OK;
   if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
   if (root < 0 || root >= rank->port.size)
     return dmi_because(DMI_EINVAL, "the team has no such rank");
   dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
-  if (rank->port.failed) error = dmi_because(DMI_ELOST, FAILED);
+  if (rank->port.failed) error = failed(rank);
   if (rank->port.reset) error = DMI_ERESET;
   if (rank->port.stopped) error = DMI_EEND;
   dmi_unlock(&rank->teams->lock, DMI_RANK_LEAF);

@@ -223,7 +223,7 @@ static void name(DMI_local_team_t *team, const struct dmi_team_rank *rank) {
   memset(team, 0, sizeof(*team));
   if (!rank) return;
   memcpy(team, &rank, sizeof(rank));
-  team->dmi_private[1] = (int64_t)rank->teams->process->access.core.self;
+  team->dmi_private[1] = dmi_team_mark(rank->teams->process, rank);
   team->dmi_private[2] = (int64_t)rank->port.epoch;
 }
 
@@ -241,9 +241,14 @@ static int32_t take_rank(struct dmi_process *process, int64_t addr, int32_t want
                          struct dmi_team_rank *rank) {
   struct dmi_team_step step = {
       .what = DMI_TEAM_JOIN, .process = process->access.core.self, .rank = want};
-  struct dmi_team_answer answer;
+  struct dmi_team_answer answer = {0};
   int32_t error = dmi_team_find(process, addr, &rank->at);
   if (error == DMI_OK) error = dmi_team_ask_free(&rank->at, &step, &answer);
+  if (error == DMI_EBUSY)
+    return dmi_because(
+        error, want < 0 ? "each rank of the team has a thread" : "another thread has this rank");
+  if (error == DMI_EINVAL && answer.made == DMI_TEAM_MADE && (want < -1 || want >= answer.wanted))
+    return dmi_because(error, "the team has no such rank");
   if (error != DMI_OK) return error;
   dmi_team_port_init(&rank->port, answer.team, answer.rank, answer.epoch);
   rank->port.account = (struct dmi_team_account){keep, drop, process};
@@ -261,7 +266,7 @@ static int32_t new_rank(struct dmi_process *process, int64_t addr, int32_t want,
   new->looks = DMI_TEAM_RESTS;
   if (!begin_join(teams)) {
     free(new);
-    return dmi_because(DMI_ELEAVING, "this process is leaving, or has left");
+    return dmi_because(DMI_ELEAVING, "this process was dismissed (DMI_goodbye)");
   }
   error = take_rank(process, addr, want, new);
   end_join(teams, error == DMI_OK ? new : NULL);
@@ -306,7 +311,8 @@ int32_t dmi_team_join(struct dmi_process *process, DMI_local_team_t *team, int64
 int32_t dmi_team_rank(struct dmi_process *process, DMI_local_team_t *team, int32_t *number,
                       int32_t *size) {
   const struct dmi_team_rank *rank = dmi_team_of(process, team);
-  if (!rank) return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team"));
+  if (!rank)
+    return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)"));
   if (number) *number = rank->port.rank;
   if (size) *size = rank->port.size;
   return DMI_TRUE;
@@ -351,7 +357,8 @@ static void tell(const struct dmi_team_rank *rank, enum dmi_msg_type type) {
 int32_t dmi_team_reset(struct dmi_process *process, DMI_local_team_t *team) {
   struct dmi_team_rank *rank = dmi_team_of(process, team);
   int32_t error;
-  if (!rank) return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team"));
+  if (!rank)
+    return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)"));
   (void)reset_port(rank, false);
   tell(rank, DMI_TEAM_RESET);
   wait_drained(rank);
@@ -372,7 +379,8 @@ int32_t dmi_team_reset(struct dmi_process *process, DMI_local_team_t *team) {
 int32_t dmi_team_leave(struct dmi_process *process, DMI_local_team_t *team) {
   struct dmi_team_rank *rank = dmi_team_of(process, team);
   int32_t error;
-  if (!rank) return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team"));
+  if (!rank)
+    return dmi_fail(dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)"));
   if (!reset_port(rank, true))
     return dmi_fail(dmi_because(DMI_EBUSY, "sends or receives of this rank are not over"));
   tell(rank, DMI_TEAM_LEAVE);

@@ -223,6 +223,11 @@ if (!$t->nodes) {
   $crashed->wait_exit(signal => 'ABRT');
   like($crashed->err, $named, 'the same without --survive');
   $ends->wait_exit(1);
+  ($ends, $crashed) = begin('crashing', 2, 2);
+  $crashed->wait_exit(signal => 'KILL');
+  $ends->wait_exit(1);
+  like($ends->err, qr/^dmi: process 1 was lost with calls for this one, of remote functions: (?:.*, )?crashes \(1\)/m,
+    'one that dies without a word: the client names what it had');
 }
 
 {

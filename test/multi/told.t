@@ -97,7 +97,10 @@ for my $which ('call', 'wait') {
   my $process = $t->start($program, name => "abort: $which", args => [$which],
     opts => ['--on-error', 'abort']);
   $process->wait_exit(signal => 'ABRT');
-  is(scalar(() = lines($process)), 1, "abort: $which: one line");
+  my ($first, @trace) = lines($process);
+  like($first, qr/ failed with DMI_EADDR/, "abort: $which: the line");
+  like($trace[0] // '', qr/^dmi: SIGABRT ends /, 'and that this is the end');
+  is(scalar(grep { /failed with/ } @trace), 0, 'one line');
   unlike($process->out, qr/still here/, 'and no further');
 }
 $t->done;

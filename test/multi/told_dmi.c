@@ -16,6 +16,10 @@ static int32_t me;
 #define TELLS(call, text) (say("want %d %s %s", __LINE__, __func__, text), (call))
 #define REFUSED(call, text) IS(TELLS(call, text) == DMI_FALSE)
 
+/* The end of a line about an address that is in `addr`. */
+#define IN_PAGE(number) \
+  " \\[page " number " of the mapping at 0x[0-9a-f]+ \\(3 pages of 100 bytes\\)\\]$"
+
 /* Also in another thread, and in a function of it. */
 int64_t DMI_thread(int64_t arg) {
   const char bytes[28] = "more than a number";
@@ -67,13 +71,16 @@ __attribute__((noinline)) static void arguments(void) {
   const int64_t offsets[3] = {0, 8, 16}, far[3] = {0, 8, 1000};
   DMI_local_group_t group;
   int64_t value = 0;
-  REFUSED(DMI_read(addr, 8, NULL, DMI_GET_READ, NULL), "8 bytes\\) failed .*: the buffer is NULL$");
-  REFUSED(DMI_read(addr, -8, &value, DMI_GET_READ, NULL), "-8 bytes\\) .*: the size is negative$");
+  REFUSED(DMI_read(addr, 8, NULL, DMI_GET_READ, NULL),
+          "8 bytes\\) failed .*: the buffer is NULL" IN_PAGE("0"));
+  REFUSED(DMI_read(addr, -8, &value, DMI_GET_READ, NULL),
+          "-8 bytes\\) .*: the size is negative" IN_PAGE("0"));
   REFUSED(DMI_write(addr, 8, &value, DMI_GET_READ, NULL),
-          "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE$");
+          "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE" IN_PAGE("0"));
   REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
   REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "must be below 2\\^62$");
-  REFUSED(DMI_cas(addr, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL), "a pointer is NULL$");
+  REFUSED(DMI_cas(addr + 100, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL),
+          "a pointer is NULL" IN_PAGE("1"));
   REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "exchanged: the order is");
   REFUSED(
       DMI_group_init(&group, items, far, sizes, 3),
@@ -93,19 +100,28 @@ __attribute__((noinline)) static void objects(void) {
   int32_t flag;
   MUST(DMI_write(addr, sizeof(other), other, DMI_PUT_WRITE, NULL));
   REFUSED(DMI_mutex_lock(addr),
-          "DMI_EINVAL: the object was never initialised \\(DMI_mutex_init\\)");
-  REFUSED(DMI_cond_signal(addr), "the object was never initialised \\(DMI_cond_init\\)");
+          "DMI_EINVAL: there is no mutex \\(DMI_mutex_init makes one\\): its bytes are "
+          "0100000000000000 0200000000000000" IN_PAGE("0"));
+  REFUSED(DMI_cond_signal(addr), "there is no condition \\(DMI_cond_init makes one\\): its bytes");
+  REFUSED(DMI_idpool_get(addr, &flag), "there is no pool of numbers \\(DMI_idpool_init makes one");
   OK(DMI_local_barrier_init(&barrier, addr));
-  REFUSED(
-      DMI_local_barrier_sync(&barrier, 1),
-      "DMI_local_barrier_sync\\(0x[0-9a-f]+, 40 bytes\\) .*never initialised .DMI_barrier_init");
+  REFUSED(DMI_local_barrier_sync(&barrier, 1),
+          "DMI_local_barrier_sync\\(0x[0-9a-f]+, 40 bytes\\) .*: there is no barrier "
+          "\\(DMI_barrier_init makes one\\): its bytes are (?:[0-9a-f]{16} ){5}\\[page 0 of");
   OK(DMI_local_barrier_destroy(&barrier));
-  REFUSED(DMI_local_barrier_sync(&barrier, 1), "never initialised \\(DMI_local_barrier_init\\)");
+  REFUSED(DMI_local_barrier_sync(&barrier, 1), "the local barrier has been destroyed$");
+  memset(&barrier, 0, sizeof(barrier));
+  REFUSED(DMI_local_barrier_sync(&barrier, 1),
+          "the local barrier was never initialised \\(DMI_local_barrier_init\\)$");
   MUST(DMI_write(addr, sizeof(zeros), zeros, DMI_PUT_WRITE, NULL));
-  REFUSED(DMI_mutex_unlock(addr), "DMI_EHOLDER: the calling thread does not hold it$");
+  REFUSED(DMI_mutex_unlock(addr), "DMI_EHOLDER: the calling thread does not hold it" IN_PAGE("0"));
   OK(DMI_mutex_lock(addr));
-  REFUSED(DMI_mutex_lock(addr), "DMI_EHOLDER: the calling thread holds it already$");
-  REFUSED(DMI_mutex_destroy(addr), "DMI_EBUSY: a thread holds it$");
+  REFUSED(DMI_mutex_lock(addr), "DMI_EHOLDER: the calling thread holds it already" IN_PAGE("0"));
+  REFUSED(DMI_mutex_destroy(addr), "DMI_EBUSY: a thread holds it" IN_PAGE("0"));
+  REFUSED(DMI_cond_signal(addr),
+          "there is no condition \\(DMI_cond_init makes one\\), but a mutex or");
+  REFUSED(DMI_cond_wait(addr + 40, addr + 60),
+          "DMI_EHOLDER: the calling thread does not hold the mutex" IN_PAGE("0"));
   OK(DMI_mutex_unlock(addr));
   REFUSED(DMI_suspend(), "the calling thread was not made by DMI_create$");
   REFUSED(DMI_self(&self), "the calling thread was not made by DMI_create$");
@@ -162,7 +178,8 @@ __attribute__((noinline)) static void later(void) {
     EQ(ret, DMI_FALSE);
   }
   /* A call that is refused at once says so itself; waiting for it says nothing more. */
-  REFUSED(DMI_cas(addr, 8, &value, NULL, NULL, DMI_PUT_ATOMIC, &status), "a pointer is NULL$");
+  REFUSED(DMI_cas(addr, 8, &value, NULL, NULL, DMI_PUT_ATOMIC, &status),
+          "a pointer is NULL" IN_PAGE("0"));
   DMI_wait(&status, &ret);
   EQ(ret, DMI_FALSE);
 }
