@@ -12,8 +12,10 @@
 #endif
 #include <errno.h>
 #include <execinfo.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +31,7 @@
 #define FRAMES 64
 #define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
 #define CHILD_SECONDS 3
+#define CHILD_STACK ((size_t)8 << 20) /* bytes, of which only those exist that it uses */
 
 struct trace {
   void *frame[FRAMES]; /* return addresses; the first one: where it was */
@@ -180,16 +183,24 @@ static bool say_places(const struct trace *trace) {
   char place[DMI_WHERE_SIZE];
   bool lines = false;
   if (!dmi_where_names()) return false;
-  for (int i = 0; i < trace->num; i++) {
+  for (int i = 0, same; i < trace->num; i += same) {
     struct dmi_safe line = {.len = 0};
     const char *function, *call;
+    same = 1;
+    while (i + same < trace->num && trace->frame[i + same] == trace->frame[i])
+      same++;
     if (dmi_where_plain(place, sizeof(place), trace->frame[i], &function)) lines = true;
     dmi_safe_add(&line, "dmi:   ");
     dmi_safe_add(&line, place);
+    if (same > 1) {
+      dmi_safe_add(&line, ", ");
+      dmi_safe_number(&line, (uint64_t)same);
+      dmi_safe_add(&line, " times");
+    }
     dmi_safe_write(&line, STDERR_FILENO);
     call = call_of(trace, i, function);
-    if (!call || i + 1 == trace->num) continue;
-    (void)dmi_where_plain(place, sizeof(place), trace->frame[i + 1], &function);
+    if (!call || i + same >= trace->num) continue;
+    (void)dmi_where_plain(place, sizeof(place), trace->frame[i + same], &function);
     say_call(call, place);
   }
   if (!lines) {
@@ -200,27 +211,33 @@ static bool say_places(const struct trace *trace) {
   return true;
 }
 
-/* False: nothing was said, or not all. */
-static bool child_says(const struct trace *trace) {
-#if defined(__GLIBC_PREREQ) && !defined(__SANITIZE_THREAD__)
-#if __GLIBC_PREREQ(2, 34)
-  pid_t child = _Fork(), ended;
+#ifndef __SANITIZE_THREAD__ /* which does not know such processes */
+static int child(void *trace) {
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  (void)signal(SIGALRM, SIG_DFL);
+  (void)alarm(CHILD_SECONDS);
+  _exit(say_places(trace) ? 0 : 1);
+}
+
+/* False: nothing was said, or not all.  The child has the memory of this process, but a stack of
+ * its own: libdw needs a larger one than a handler has. */
+static bool child_says(struct trace *trace) {
+  char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  pid_t pid = stack != MAP_FAILED ? clone(child, stack + CHILD_STACK, SIGCHLD, trace) : -1, ended;
   int status = 1;
-  if (child == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    (void)signal(SIGALRM, SIG_DFL);
-    (void)alarm(CHILD_SECONDS);
-    _exit(say_places(trace) ? 0 : 1);
-  }
+  if (pid < 0) return false;
   do
-    ended = child > 0 ? waitpid(child, &status, 0) : -1;
-  while (ended < 0 && child > 0 && errno == EINTR);
-  return ended == child && status == 0;
-#endif
-#endif
+    ended = waitpid(pid, &status, 0);
+  while (ended < 0 && errno == EINTR);
+  return ended == pid && status == 0;
+}
+#else
+static bool child_says(struct trace *trace) {
   (void)trace;
   return false;
 }
+#endif
 
 static void say_addresses(const struct trace *trace) {
   struct dmi_safe line = {.len = 0};

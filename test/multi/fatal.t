@@ -111,9 +111,9 @@ is(join("\n", said($forks)), '', 'a child of the program is not told about');
 # A signal from outside.  Nobody reads what it writes, and its pipe is full: it ends nevertheless.
 {
   pipe my $reader, my $writer or die "pipe: $!\n";
-  my $shell = 'exec 2>&' . fileno($writer) . '; exec "$@"';
+  my $shell = 'open STDERR, ">&", shift or die; exec @ARGV';
   fcntl $writer, 2, 0 or die "fcntl: $!\n";    # F_SETFD: kept by exec
-  my $process = $t->spawn(['sh', '-c', $shell, 'sh', $t->build . '/bin/dmirun', -l => 0, $program, 'waits'],
+  my $process = $t->spawn([$^X, '-e', $shell, fileno $writer, $t->build . '/bin/dmirun', -l => 0, $program, 'waits'],
     name => 'unread');
   $process->expect_out(qr/^waiting$/m);
   $writer->blocking(0);

@@ -24,13 +24,13 @@ static volatile int zero;
 #define HERE say("line %d %s", __LINE__, __func__)
 
 __attribute__((noinline)) static void null(void) {
-  int *volatile none = NULL;
+  volatile int *volatile none = NULL;
   HERE;
   *none = 1;
 }
 
 __attribute__((noinline)) static void text(void) {
-  char *volatile constant = (char *)(uintptr_t) "read only";
+  volatile char *volatile constant = (char *)(uintptr_t) "read only";
   HERE;
   constant[0] = 'x';
 }
