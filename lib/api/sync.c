@@ -185,21 +185,25 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
                             sum_ptr, pnum);
 }
 
-/* The address of the barrier, for a report. */
+/* The address of the barrier, and its size, for a report; nothing if it is not known. */
 static int64_t place_of(const DMI_local_barrier_t *barrier_ptr) {
   const struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   return barrier ? dmi_barrier_addr(barrier) : DMI_NULL;
 }
 
+static int64_t size_of(const DMI_local_barrier_t *barrier_ptr) {
+  return part_of(barrier_ptr) ? (int64_t)sizeof(DMI_barrier_t) : DMI_REPORT_NOTHING;
+}
+
 int32_t DMI_local_barrier_allreduce(DMI_local_barrier_t *barrier_ptr, double sub_sum,
                                     double *sum_ptr, int32_t pnum) {
   return DMI_REPORTED(allreduce(barrier_ptr, sub_sum, sum_ptr, pnum),
-                      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+                      DMI_RANGE(place_of(barrier_ptr), size_of(barrier_ptr)));
 }
 
 int32_t DMI_local_barrier_sync(DMI_local_barrier_t *barrier_ptr, int32_t pnum) {
   return DMI_REPORTED(allreduce(barrier_ptr, 0, NULL, pnum),
-                      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+                      DMI_RANGE(place_of(barrier_ptr), size_of(barrier_ptr)));
 }
 
 static int32_t bad_reduce(DMI_op_t op, DMI_type_t type, const void *in, const void *out,
@@ -243,7 +247,7 @@ int32_t DMI_local_barrier_allreduce_op(DMI_local_barrier_t *barrier_ptr, DMI_op_
   return DMI_REPORTED(
       error == DMI_OK ? reduce(barrier_ptr, kind, (size_t)count * element, in_ptr, out_ptr, pnum)
                       : dmi_fail(error),
-      DMI_RANGE(place_of(barrier_ptr), sizeof(DMI_barrier_t)));
+      DMI_RANGE(place_of(barrier_ptr), size_of(barrier_ptr)));
 }
 
 /* ---- Watch ---------------------------------------------------------------------------------- */

@@ -36,13 +36,11 @@ int32_t dmi_because_so(int32_t error, const char *format, ...) {
 
 static const char *const whys[] = {
     [DMI_WHY_WELCOMED] = "that process was welcomed before",
-    [DMI_WHY_GOODBYE] = "another DMI_goodbye for that process is under way, or done",
+    [DMI_WHY_GOODBYE] = "that process was given a DMI_goodbye before",
     [DMI_WHY_NOT_ASKED] = "that process has not asked to leave",
     [DMI_WHY_NOT_WELCOME] = "that process has not been welcomed yet",
     [DMI_WHY_DISMISSED] = "that process is being dismissed",
-    [DMI_WHY_NO_THREAD] =
-        "no such thread is left: one that was joined, or has ended detached, is "
-        "forgotten",
+    [DMI_WHY_NO_THREAD] = "no such thread is left",
     [DMI_WHY_DETACHED] = "that thread is detached",
     [DMI_WHY_JOINED] = "another thread waits for that thread's end",
     [DMI_WHY_ENDED] = "that thread has ended"};

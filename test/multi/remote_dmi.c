@@ -8,6 +8,7 @@
 #include "dmi_ext.h"
 #include "dmi_remote.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 static int processes;

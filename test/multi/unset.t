@@ -18,7 +18,7 @@ $first->expect_verdict('unset', 500, $second);
 sub reasons {
   my ($process, $kind) = @_;
   my %reasons;
-  $reasons{$1}++ while $process->err =~ /DMI_EINVAL: (the \Q$kind\E .*)$/mg;
+  $reasons{$_}++ for $process->err =~ /DMI_EINVAL: (the \Q$kind\E .*)$/mg;
   return \%reasons;
 }
 my %calls = ('local barrier' => 4, group => 3, 'local set' => 3);
