@@ -19,6 +19,7 @@ void dmi_access_init(struct dmi_access *access, const struct dmi_access_above *a
   access->above = above;
   access->above_arg = arg;
   access->stream = &dmi_stream_none;
+  dmi_trace_watch(&access->trace, &access->doings);
   access->ops = dmi_ops_new();
   if (!access->ops) abort();
   dmi_space_init(&access->space);
@@ -69,6 +70,7 @@ void dmi_access_end(struct dmi_access *access) {
 void dmi_access_fini(struct dmi_access *access) {
   dmi_doing_end_all(&access->doings);
   dmi_profile_free(access->profile);
+  dmi_trace_end(&access->trace);
   dmi_ops_free(access->ops);
   dmi_mutex_destroy(&access->self_lock);
   dmi_mutex_destroy(&access->deferred_lock);
@@ -151,12 +153,33 @@ int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
   return access ? dmi_status_receive(status, access->net, NULL) : dmi_status_wait(status);
 }
 
+/* A call that was answered before its thread had to wait. */
+static void trace_done(struct dmi_access *access, const struct dmi_access_for *what,
+                       int64_t began) {
+  const struct dmi_doing_called call = dmi_doing_called(&dmi_doing_mine.call);
+  const struct dmi_trace_record record = {.kind = DMI_TRACE_CALL,
+                                          .what = (uint8_t)what->what,
+                                          .name = call.name ? call.name : "call",
+                                          .caller = call.caller,
+                                          .begin = began,
+                                          .end = dmi_clock_ns(),
+                                          .addr = what->addr,
+                                          .size = what->size,
+                                          .id = what->op};
+  dmi_trace_put(&access->trace, &record);
+}
+
 int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status,
                             const struct dmi_access_for *what) {
   bool noted = false;
   int32_t error;
+  const int64_t began = access && dmi_trace_on(&access->trace) ? dmi_trace_began(status) : 0;
   /* Over already, as most that is done at this process's own pages: nothing to wait for. */
-  if (dmi_status_is_done(status)) return status->error;
+  if (dmi_status_is_done(status)) {
+    if (began && status->asked) trace_done(access, what, began);
+    return status->error;
+  }
+  if (began) dmi_trace_since(began);
   if (access)
     noted = dmi_doing_waits(&access->doings, what->what, what->addr, what->size, what->op);
   error = dmi_access_wait(access, status);

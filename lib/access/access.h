@@ -11,6 +11,7 @@
 #include "base/doing.h"
 #include "base/event.h"
 #include "base/lock.h"
+#include "base/trace.h"
 #include "core/page.h"
 #include "access/faults.h"
 #include "access/ops.h"
@@ -50,6 +51,7 @@ struct dmi_access {
   struct dmi_doings doings;    /* what its threads are doing; own lock */
   struct dmi_faults faults;    /* own lock */
   struct dmi_profile *profile; /* NULL: nobody has asked for it; own lock */
+  struct dmi_trace trace;      /* what they do in time, if somebody traces; own lock */
   const struct dmi_access_above *above;
   void *above_arg;
 

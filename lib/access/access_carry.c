@@ -95,6 +95,23 @@ static void stepped(struct dmi_access *access) {
   }
 }
 
+/* The same as dmi_net_send, and a slice of the trace. */
+static bool send_traced(struct dmi_access *access, uint32_t to, struct dmi_msg *msg) {
+  struct dmi_trace_record record;
+  dmi_access_trace_message(&record, access->core.self, to, msg);
+  record.kind = DMI_TRACE_SEND;
+  record.member = to;
+  if (!dmi_net_send(access->net, to, msg)) return false;
+  record.end = dmi_clock_ns();
+  dmi_trace_put(&access->trace, &record);
+  return true;
+}
+
+static inline bool send(struct dmi_access *access, uint32_t to, struct dmi_msg *msg) {
+  return dmi_trace_on(&access->trace) ? send_traced(access, to, msg)
+                                      : dmi_net_send(access->net, to, msg);
+}
+
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out) {
   uint32_t asked = 0;
@@ -110,7 +127,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
           break;
         }
         if (msg.type == DMI_MSG_GRANT) grants(access);
-        if (!dmi_net_send(access->net, to, &msg)) { /* the receiver has left */
+        if (!send(access, to, &msg)) { /* the receiver has left */
           dmi_page_bounced(&access->core, page, to, &msg, out);
           break;
         }
@@ -196,6 +213,7 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
   struct dmi_page *page = op->page;
   struct dmi_out out;
   uint32_t asked;
+  if (dmi_trace_on(&access->trace) && !op->call->heap) dmi_trace_begins(op->call->status);
   dmi_ops_add(access->ops, op);
   dmi_out_init(&out);
   dmi_page_begin(&access->core, page, &op->req, &out);

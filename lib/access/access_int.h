@@ -85,6 +85,11 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out);
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later);
+/* ---- access_trace.c ---- */
+/* Makes a record that begins now: a message about a page between these two. */
+void dmi_access_trace_message(struct dmi_trace_record *record, dmi_uid_t from, dmi_uid_t to,
+                              const struct dmi_msg *msg);
+
 /* In debug builds: checks what must hold between two steps.  The page is locked. */
 static inline void dmi_access_check_step(const struct dmi_access *access,
                                          const struct dmi_page *page) {

@@ -184,6 +184,9 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   struct dmi_op *op;
   uint8_t type = msg->type;
   bool good, granted;
+  struct dmi_trace_record record;
+  const bool traced = dmi_trace_on(&access->trace) && from != access->core.self;
+  if (traced) dmi_access_trace_message(&record, from, access->core.self, msg);
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
@@ -202,6 +205,12 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   if (!good) {
     dmi_slice_drop(&msg->list);
     dmi_slice_drop(&msg->body);
+  }
+  if (traced && good) {
+    record.kind = DMI_TRACE_RECEIVE;
+    record.member = from;
+    record.end = dmi_clock_ns();
+    dmi_trace_put(&access->trace, &record);
   }
   return good;
 }
