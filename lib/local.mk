@@ -53,6 +53,14 @@ base_sources = \
 	lib/base/safe.h \
 	lib/base/version.c \
 	lib/base/version.h \
+	lib/base/trace.c \
+	lib/base/trace.h \
+	lib/base/trace_clock.c \
+	lib/base/trace_clock.h \
+	lib/base/trace_json.c \
+	lib/base/trace_json.h \
+	lib/base/trace_piece.c \
+	lib/base/trace_piece.h \
 	lib/base/where.c \
 	lib/base/where.h \
 	lib/base/xalloc.c \
@@ -227,6 +235,7 @@ access_sources = \
 	lib/access/access_revive.c \
 	lib/access/access_receive.c \
 	lib/access/access_rmw.c \
+	lib/access/access_trace.c \
 	lib/access/early.c \
 	lib/access/early.h \
 	lib/access/faults.c \
@@ -333,6 +342,11 @@ node_sources = \
 	lib/node/thread.c lib/node/thread_int.h lib/node/thread_start.c \
 	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
 	lib/node/thread.h \
+	lib/node/tracer.c \
+	lib/node/tracer.h \
+	lib/node/tracer_file.c \
+	lib/node/tracer_int.h \
+	lib/node/tracer_take.c \
 	lib/node/viewer.c \
 	lib/node/viewer.h
 

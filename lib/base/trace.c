@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ struct dmi_trace_ring {
   struct dmi_trace_ring *next; /* in `trace` */
   struct dmi_trace *trace;     /* only compared */
   int tid;
+  char name[16];
   bool is_known;         /* the reader's: it has taken something of it */
   uint64_t told;         /* the reader's: of `lost` */
   _Atomic uint32_t end;  /* OVER: thread or trace has ended */
@@ -77,6 +79,7 @@ static struct dmi_trace_ring *ring_new(struct dmi_trace *trace) {
   if (!ring) return NULL;
   ring->trace = trace;
   ring->tid = (int)syscall(SYS_gettid);
+  prctl(PR_GET_NAME, ring->name);
   dmi_lock(&trace->lock, DMI_RANK_EVENT);
   ring->next = trace->first;
   trace->first = ring;
@@ -161,9 +164,13 @@ void dmi_trace_begin(struct dmi_trace *trace) {
   atomic_store(&trace->on, 1);
 }
 
+void dmi_trace_stop(struct dmi_trace *trace) {
+  atomic_store(&trace->on, 0);
+}
+
 void dmi_trace_end(struct dmi_trace *trace) {
   struct dmi_trace_ring *ring, *next;
-  atomic_store(&trace->on, 0);
+  dmi_trace_stop(trace);
   dmi_lock(&trace->lock, DMI_RANK_EVENT);
   ring = trace->first;
   trace->first = trace->next = NULL;
@@ -179,7 +186,8 @@ static bool take_ring(struct dmi_trace_ring *ring, const struct dmi_trace_taker 
   uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
   uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
   uint64_t lost = atomic_load_explicit(&ring->lost, memory_order_relaxed);
-  const struct dmi_trace_thread thread = {ring->tid, !ring->is_known, lost - ring->told};
+  const struct dmi_trace_thread thread = {ring->tid, !ring->is_known, ring->name,
+                                          lost - ring->told};
   if (head == tail && lost == ring->told) return true;
   if (!taker->thread(taker->arg, &thread)) return false;
   ring->is_known = true;

@@ -83,14 +83,17 @@ static inline void dmi_trace_step(struct dmi_trace *trace, const char *name, int
 /* ---- For the one that takes them ---- */
 
 void dmi_trace_begin(struct dmi_trace *trace);
+/* No more records; what there is can be taken. */
+void dmi_trace_stop(struct dmi_trace *trace);
 /* Records that are not taken are dropped.  Threads may go on. */
 void dmi_trace_end(struct dmi_trace *trace);
 
 /* Who a record is of. */
 struct dmi_trace_thread {
-  int tid;       /* of the system */
-  bool is_new;   /* nothing was taken of it before */
-  uint64_t lost; /* records that were left out since the last time */
+  int tid;          /* of the system */
+  bool is_new;      /* nothing was taken of it before */
+  const char *name; /* of the thread, when it began to be traced */
+  uint64_t lost;    /* records that were left out since the last time */
 };
 
 /* Is given each thread that has something, and then its records, in the order in which they were

@@ -63,8 +63,11 @@ static double many_times(const struct worker *worker) {
 static bool do_task(struct worker *worker, int64_t task, int32_t tries, char *entry) {
   const struct dmi_farm_about *about = &worker->about;
   int64_t mark = DMI_FARM_MARK_DONE;
+  struct dmi_trace *trace = &worker->process->access.trace;
+  const int64_t begin = dmi_trace_on(trace) ? dmi_clock_ns() : 0;
   int32_t status = worker->process->program.farm_task(task, entry + sizeof(mark),
                                                       about->result_size, worker->job);
+  if (begin) dmi_trace_step(trace, "task", begin, (uint64_t)task);
   if (status) {
     if (tries < about->retries) return false;
     mark = DMI_FARM_MARK_FAILED(status);

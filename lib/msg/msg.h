@@ -393,6 +393,8 @@ enum dmi_see_what {
   DMI_SEE_WAITS,       /* how long its threads have waited for what */
   DMI_SEE_PEERS,       /* its traffic with each member */
   DMI_SEE_PROFILE,     /* which lines of the program have waited for what (--profile) */
+  DMI_SEE_TRACE,       /* from now on, what it does (docs/trace.md); of a member only */
+  DMI_SEE_CLOCK,       /* what its clock says; likewise */
   DMI_SEE_KINDS
 };
 
@@ -413,7 +415,7 @@ enum dmi_seen_how {
   DMI_SEEN_NOBODY  /* there is no such member */
 };
 
-/* SEEN; body: lines of JSON */
+/* SEEN; body: lines of JSON; of TRACE: a piece (base/trace_piece.h), of CLOCK: two times */
 struct dmi_msg_seen {
   uint32_t number; /* of the SEE */
   uint32_t how;    /* enum dmi_seen_how */

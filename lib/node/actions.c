@@ -20,6 +20,11 @@
 #include "node/records.h"
 #include "node/runtime.h"
 #include "node/stall.h"
+#include "node/tracer.h"
+
+/* ns that the end waits for what others tell of themselves, if this process writes a trace */
+#define TRACE_END INT64_C(2000000000)
+#define TRACE_FATAL INT64_C(300000000)
 
 struct dmi_actions {
   struct dmi_out out;
@@ -221,7 +226,7 @@ void dmi_actions_fatal(struct dmi_process *process, const char *why) {
                      dmi_threads_running(process->threads) || remote_runs(process) ||
                      dmi_openxm_runs(process);
   dmi_net_expect_close(process->access.net);
-  dmi_net_stop(process->access.net);
+  dmi_tracer_finish(process, TRACE_FATAL);
 }
 
 /* True if another member has not left. */
@@ -329,7 +334,7 @@ static void finish(struct dmi_process *process) {
   process->finished = true;
   process->cut_off = remote_runs(process); /* for a client that is lost */
   if (stopping) process->exit_code = (int)stopping - 1;
-  dmi_net_stop(process->access.net);
+  dmi_tracer_finish(process, TRACE_END);
 }
 
 static void act_member(struct dmi_process *process, struct dmi_mact *act) {

@@ -11,6 +11,7 @@
 #include "node/pulser.h"
 #include "node/runtime.h"
 #include "node/stall.h"
+#include "node/tracer.h"
 
 static int by_number(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -88,5 +89,6 @@ void dmi_actions_view(struct dmi_process *process, const struct dmi_mact *act) {
   if (process->remote) process->program.remote->view(process->remote, act);
   if (process->teams) process->program.team->view(process->teams, act);
   if (!dmi_pulser_view(process, act)) give_up(process);
+  dmi_tracer_view(process);
   dmi_actions_coordinator(process);
 }

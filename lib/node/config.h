@@ -23,6 +23,7 @@ struct dmi_config {
   const char *port_file;    /* DMI_PORT_FILE; NULL: none */
   const char *events_file;  /* DMI_EVENTS_FILE, gets all events as JSON; NULL: none */
   const char *profile_file; /* DMI_PROFILE, gets where the program has waited; NULL: none */
+  const char *trace;        /* DMI_TRACE: gets the trace of the program; NULL: none */
   const char *contact_file; /* DMI_CONTACT_FILE, written while this process is the coordinator */
   int ready_fd;             /* DMI_READY_FD: the port is written there; -1: none */
   enum dmi_log_level log;   /* DMI_LOG */

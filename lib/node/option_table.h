@@ -85,6 +85,8 @@
   OPTION(profile_file, DMI_PROFILE, TEXT, 0, 0, "--profile", "FILE", PROGRAM, \
     "write to a file which lines of the program wait for which pages, how often and how long;\n" \
     "dmirun --profile FILE alone shows it") \
+  OPTION(trace, DMI_TRACE, TEXT, 0, 0, "--trace", "FILE", CLEARED, \
+    "write what all processes do to a file, for Perfetto and other viewers of Chrome's format") \
   OPTION(ox, DMI_OX, TEXT, 0, 0, "--ox", "[ADDR:]PORT[,[ADDR:]PORT]", CLEARED, \
     "serve OpenXM clients there, in this process (ADDR: 127.0.0.1; PORT 0: any; the second one\n" \
     "is for data connections); for programs with functions for them (DMI_ox_function)") \

@@ -30,6 +30,7 @@ struct dmi_stall;
 struct dmi_sync;
 struct dmi_teams;
 struct dmi_threads;
+struct dmi_tracer;
 struct dmi_transport;
 
 struct dmi_process;
@@ -94,6 +95,7 @@ struct dmi_process {
   struct dmi_member *member;   /* part of `node`; read only */
   struct dmi_threads *threads; /* own lock */
   struct dmi_see *see;         /* those who look, and their questions */
+  struct dmi_tracer *tracer;   /* traces; NULL: no memory for it, or not yet */
   struct dmi_stall *stall;     /* NULL until something is in flight */
   struct dmi_pulser *pulser;   /* NULL: this process is no member yet */
   struct dmi_actions *events;

@@ -49,6 +49,7 @@
 #include "node/see.h"
 #include "node/self.h"
 #include "node/stall.h"
+#include "node/tracer.h"
 #include "sync/alloc.h"
 #include "sync/barrier.h"
 #include "sync/sync.h"
@@ -126,6 +127,7 @@ static void contact_end(struct dmi_process *process) {
 /* Frees everything but the stream, which still reports the end. */
 static void process_end(struct dmi_process *process) {
   dmi_posts_end(process);
+  dmi_tracer_end(process);
   dmi_openxm_end(process); /* its functions get no answer from the daemon any more */
   dmi_see_end(process);
   dmi_profiler_end(process);
@@ -147,6 +149,7 @@ static void process_end(struct dmi_process *process) {
   dmi_barriers_free(process->barriers);
   dmi_parent_free(process->parent);
   if (process->contact) dmi_contact_free(process->contact); /* no thread emits events any more */
+  dmi_tracer_free(process);
   if (process->access.net) dmi_net_free(process->access.net);
   forget_only(process);
   dmi_runtime_enter(NULL);
@@ -259,6 +262,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   process->member = dmi_node_member(process->node);
   process->contact = dmi_contact_new(process->config.contact_file, info.host,
                                      dmi_net_port(process->access.net), &process->stream);
+  process->tracer = dmi_tracer_new(process, info.host);
   dmi_emit(&process->stream, listening, .name = self.name, .host = self.host,
            .port = self.addr.port, .cores = info.cores, .memory = info.memory);
   return true;
@@ -295,6 +299,7 @@ static void daemon_body(struct dmi_process *process) {
   if (process->cut_off) {
     dmi_profiler_end(process);
     contact_end(process);
+    dmi_tracer_end(process);
     /* Not all streams: a thread that waits for input holds the lock of its stream. */
     fflush(stdout);
     process->host.end(process->exit_code);

@@ -24,6 +24,7 @@
 
 #include "core/member.h"
 #include "node/runtime.h"
+#include "node/tracer.h"
 
 #define VIEWERS 16 /* most at a time; when one more comes, who has asked last longest ago goes */
 #define WINDOW 8   /* answers that a viewer has not told to have got */
@@ -226,6 +227,7 @@ bool dmi_see_on_answer(struct dmi_process *process, uint32_t from, const struct 
   struct relay **at = &process->see->relays;
   struct dmi_slice body = {.len = msg->body.len}; /* without memory the bytes were not kept */
   if (from >= DMI_NET_TEMP || msg->seen.how > DMI_SEEN_NOBODY) return false;
+  if (msg->seen.number >= DMI_TRACER_EVENTS) return dmi_tracer_on_answer(process, from, msg);
   while (*at && ((*at)->number != msg->seen.number || (*at)->to != from))
     at = &(*at)->next;
   if (!*at) return true; /* it comes too late */
@@ -260,7 +262,11 @@ bool dmi_see_on_ask(struct dmi_process *process, uint32_t from, const struct dmi
   bool viewer = from >= DMI_NET_TEMP;
   if (!ask->what || ask->what >= DMI_SEE_KINDS) return false;
   if (viewer && !may_ask(see, from, ask->heard)) return false;
-  if (!ask->of || ask->of == process->access.core.self) {
+  if (!viewer && (ask->what == DMI_SEE_TRACE || ask->what == DMI_SEE_CLOCK))
+    return dmi_tracer_on_ask(process, from, ask);
+  if (ask->what == DMI_SEE_TRACE || ask->what == DMI_SEE_CLOCK) {
+    dmi_see_send(process, from, ask->number, DMI_SEEN_NOBODY, 0, (struct dmi_slice){0});
+  } else if (!ask->of || ask->of == process->access.core.self) {
     answer(see, from, ask);
   } else if (!viewer || !pass_on(see, from, ask)) {
     dmi_see_send(process, from, ask->number, DMI_SEEN_NOBODY, 0, (struct dmi_slice){0});

@@ -86,6 +86,7 @@ sub environment {
     DMI_ENCRYPT => $opt->{encrypt} ? 1 : undef,
     DMI_BIND => $opt->{bind},
     DMI_OX => $given->('ox', \&DMI::Values::ox_place),
+    DMI_TRACE => $given->('trace', sub { DMI::Values::full_path('--trace', @_) }),
     DMI_LAUNCHED => 1,
   );
   # The user may also have set these variables, for all programs; the options only replace them.

@@ -1,0 +1,339 @@
+/*
+ * tracer_file.c - the file of --trace: asks each member of each view, measures its clock, and
+ * writes what comes.
+ *
+ * The happy path: a member is asked once, and then told how many of its pieces were written, so
+ * that it sends more.  A piece that comes when the last measurement is older than PERIOD waits for
+ * the next one, so that its times are right.
+ *
+ * Failure modes: the disk is slow (members are not told, and leave events out) or full (a line, and
+ * the file ends there); a member is lost (what came of it is written); it tells another process (a
+ * line).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/epoch.h"
+#include "base/trace_clock.h"
+#include "base/trace_json.h"
+#include "node/runtime.h"
+#include "node/see_int.h"
+#include "node/tracer_int.h"
+
+#define PERIOD INT64_C(1000000000) /* ns between two measurements of a clock */
+#define FIRST_ROUND 8              /* questions of the first one */
+#define ROUND 4
+
+/* Texts by their numbers, from 1. */
+struct texts {
+  char **at;
+  uint32_t num, room;
+};
+
+/* A process whose events are written. */
+struct source {
+  struct source *next;
+  dmi_uid_t uid;
+  bool is_self, is_over;
+  struct texts names, places;
+  uint32_t written;                     /* pieces */
+  struct dmi_tracer_job *first, **last; /* pieces that wait for the clock */
+  struct dmi_trace_clock clock;
+  uint32_t questions; /* of the present round that are left; 0: none goes on */
+  int64_t asked, measured;
+};
+
+struct dmi_tracer_file {
+  FILE *file;   /* NULL: it could not be written any more */
+  int64_t zero; /* when the trace began */
+  struct source *sources;
+};
+
+static struct dmi_process *process_of(const struct dmi_tracer *tracer) {
+  return tracer->process;
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+/* Numbers come one after the other; others are of a faulty process, and are not kept. */
+static void add_text(struct texts *texts, uint32_t number, const char *text, size_t length) {
+  char *copy;
+  if (number != texts->num + 1) return;
+  if (texts->num == texts->room) {
+    const uint32_t room = texts->room ? 2 * texts->room : 16;
+    char **more = realloc(texts->at, room * sizeof(*more));
+    if (!more) return;
+    texts->at = more;
+    texts->room = room;
+  }
+  copy = strndup(text, length);
+  if (copy) texts->at[texts->num++] = copy;
+}
+
+static const char *text_of(const struct texts *texts, uint32_t number) {
+  return number && number <= texts->num ? texts->at[number - 1] : NULL;
+}
+
+static void free_texts(struct texts *texts) {
+  for (uint32_t i = 0; i < texts->num; i++)
+    free(texts->at[i]);
+  free(texts->at);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* It cannot be written, by errno: it ends there. */
+static void give_up(struct dmi_tracer *tracer) {
+  struct dmi_tracer_file *file = tracer->file;
+  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+          "cannot write the trace (--trace) any more: %s", strerror(errno));
+  fclose(file->file);
+  file->file = NULL;
+}
+
+static void put(struct dmi_tracer *tracer, const char *text, size_t length) {
+  FILE *file = tracer->file->file;
+  if (file && fwrite(text, 1, length, file) != length) give_up(tracer);
+}
+
+static int64_t ours(const struct dmi_tracer *tracer, struct source *source, int64_t theirs) {
+  return (source->is_self ? theirs : dmi_trace_clock_ours(&source->clock, theirs)) -
+         tracer->file->zero;
+}
+
+static void write_item(struct dmi_tracer *tracer, struct source *source,
+                       const struct dmi_trace_item *item, const char *text) {
+  char bytes[DMI_TRACE_LINE], end[DMI_TRACE_TEXT + 1];
+  struct dmi_json json = {bytes, 0, sizeof(bytes)};
+  const char *name = text_of(&source->names, item->name);
+  struct dmi_trace_line line = {.item = item,
+                                .member = source->uid,
+                                .name = name ? name : "?",
+                                .text = end,
+                                .place = text_of(&source->places, item->place),
+                                .begin = ours(tracer, source, item->begin),
+                                .end = ours(tracer, source, item->end),
+                                .error = source->is_self ? 0 : source->clock.error};
+  memcpy(end, text, item->text);
+  end[item->text] = '\0';
+  if (item->kind == DMI_TRACE_NAME) add_text(&source->names, item->name, text, item->text);
+  if (item->kind == DMI_TRACE_PLACE) add_text(&source->places, item->place, text, item->text);
+  if (item->kind == DMI_TRACE_CALL && item->what < DMI_DOING_KINDS)
+    line.waits = dmi_see_wait_name((enum dmi_doing_what)item->what);
+  dmi_trace_json(&json, &line);
+  put(tracer, bytes, json.at);
+}
+
+static void write_piece(struct dmi_tracer *tracer, struct source *source, const void *bytes,
+                        size_t length) {
+  struct dmi_trace_item item;
+  const char *text;
+  size_t at = 0;
+  while (dmi_trace_item_get(bytes, length, &at, &item, &text))
+    write_item(tracer, source, &item, text);
+}
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+static struct source *find(const struct dmi_tracer *tracer, dmi_uid_t uid) {
+  struct source *source = tracer->file->sources;
+  while (source && source->uid != uid)
+    source = source->next;
+  return source;
+}
+
+static struct source *add(struct dmi_tracer *tracer, dmi_uid_t uid) {
+  struct source *source = calloc(1, sizeof(*source));
+  if (!source) return NULL;
+  source->uid = uid;
+  source->is_self = uid == process_of(tracer)->access.core.self;
+  source->last = &source->first;
+  source->next = tracer->file->sources;
+  tracer->file->sources = source;
+  return source;
+}
+
+static void ask(struct dmi_tracer *tracer, struct source *source, enum dmi_see_what what) {
+  struct dmi_msg msg = {.type = DMI_SEE_ASK};
+  msg.see =
+      (struct dmi_msg_see){.number = what == DMI_SEE_CLOCK ? DMI_TRACER_CLOCK : DMI_TRACER_EVENTS,
+                           .heard = source->written,
+                           .what = (uint32_t)what};
+  source->asked = dmi_clock_ns();
+  dmi_runtime_send(process_of(tracer), source->uid, &msg);
+}
+
+static void measure(struct dmi_tracer *tracer, struct source *source) {
+  if (source->questions) return;
+  source->questions = source->clock.is_known ? ROUND : FIRST_ROUND;
+  ask(tracer, source, DMI_SEE_CLOCK);
+}
+
+/* Its clock was never measured, and is not any more: its last item is of now. */
+static void guess(struct source *source, const struct dmi_tracer_job *job) {
+  struct dmi_trace_answer answer = {job->heard, job->heard, job->heard, job->heard};
+  struct dmi_trace_item item;
+  const char *text;
+  size_t at = 0;
+  while (dmi_trace_item_get(job->piece.ptr, job->piece.len, &at, &item, &text)) {
+    if (item.end) answer.got = answer.sent = item.end;
+  }
+  dmi_trace_clock_answer(&source->clock, &answer);
+  dmi_trace_clock_round(&source->clock);
+}
+
+/* Writes the pieces that have waited. */
+static void write_waiting(struct dmi_tracer *tracer, struct source *source) {
+  struct dmi_tracer_job *job;
+  while ((job = source->first)) {
+    source->first = job->next;
+    if (!source->clock.is_known) guess(source, job);
+    write_piece(tracer, source, job->piece.ptr, job->piece.len);
+    source->written++;
+    dmi_slice_drop(&job->piece);
+    free(job);
+  }
+  source->last = &source->first;
+}
+
+static void is_over(struct dmi_tracer *tracer, struct source *source) {
+  write_waiting(tracer, source);
+  source->is_over = true;
+}
+
+/* ---- What comes ------------------------------------------------------------------------------ */
+
+static void on_piece(struct dmi_tracer *tracer, struct source *source, struct dmi_tracer_job *job) {
+  struct dmi_tracer_job *wait = malloc(sizeof(*wait));
+  if (wait) {
+    *wait = *job;
+    wait->next = NULL;
+    job->piece = (struct dmi_slice){0};
+    *source->last = wait;
+    source->last = &wait->next;
+  }
+  if (job->is_last) {
+    is_over(tracer, source);
+  } else if (!source->clock.is_known || job->heard - source->measured > PERIOD) {
+    measure(tracer, source);
+  } else if (!source->questions) {
+    write_waiting(tracer, source);
+    ask(tracer, source, DMI_SEE_TRACE);
+  }
+}
+
+static void on_time(struct dmi_tracer *tracer, struct source *source,
+                    const struct dmi_tracer_job *job) {
+  const struct dmi_trace_answer answer = {source->asked, job->got, job->sent, job->heard};
+  if (!source->questions) return;
+  if (job->got) dmi_trace_clock_answer(&source->clock, &answer); /* else it had no memory */
+  if (--source->questions) {
+    ask(tracer, source, DMI_SEE_CLOCK);
+    return;
+  }
+  dmi_trace_clock_round(&source->clock);
+  source->measured = job->heard;
+  write_waiting(tracer, source);
+  ask(tracer, source, DMI_SEE_TRACE);
+}
+
+static void on_no(struct dmi_tracer *tracer, struct source *source,
+                  const struct dmi_tracer_job *job) {
+  if (!source->is_over && !job->is_last)
+    dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+            "member %" PRIu32 " is not in the trace: another process traces it", source->uid);
+  is_over(tracer, source);
+}
+
+/* Asks members that are new. */
+static void on_view(struct dmi_tracer *tracer) {
+  struct dmi_process *process = process_of(tracer);
+  const struct dmi_core *core = &process->access.core;
+  const struct dmi_uids *uids;
+  dmi_epoch_enter();
+  uids = atomic_load(&process->uids);
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->uid[i] != core->self && !find(tracer, uids->uid[i])) (void)add(tracer, uids->uid[i]);
+  }
+  dmi_epoch_leave();
+  for (struct source *at = tracer->file->sources; at; at = at->next) {
+    if (!at->is_self && !at->asked) ask(tracer, at, DMI_SEE_TRACE);
+    if (!at->is_self && !at->is_over && !core->is_there(core->arg, at->uid)) is_over(tracer, at);
+  }
+}
+
+void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
+  struct source *source;
+  if (job->type == DMI_TRACER_VIEW) {
+    on_view(tracer);
+    return;
+  }
+  source = find(tracer, job->from);
+  if (!source || source->is_self) return;
+  if (job->type == DMI_TRACER_PIECE) {
+    on_piece(tracer, source, job);
+  } else if (job->type == DMI_TRACER_TIME) {
+    on_time(tracer, source, job);
+  } else {
+    on_no(tracer, source, job);
+  }
+}
+
+void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piece *piece) {
+  const dmi_uid_t self = process_of(tracer)->access.core.self;
+  struct source *source = find(tracer, self);
+  if (!source) source = add(tracer, self);
+  if (source) write_piece(tracer, source, piece->bytes, piece->length);
+}
+
+bool dmi_tracer_file_complete(const struct dmi_tracer *tracer) {
+  for (const struct source *at = tracer->file->sources; at; at = at->next) {
+    if (!at->is_self && !at->is_over) return false;
+  }
+  return true;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const char *path) {
+  /* Each line that follows begins with a comma. */
+  static const char begin[] =
+      "[\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"trace_of\",\"args\":{\"name\":\"DMI\"}}";
+  struct dmi_tracer_file *file = calloc(1, sizeof(*file));
+  if (file) file->file = fopen(path, "we");
+  if (file && file->file) {
+    file->zero = dmi_clock_ns();
+    fputs(begin, file->file);
+    return file;
+  }
+  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+          "cannot write the trace to %s (--trace): %s", path, strerror(errno));
+  free(file);
+  return NULL;
+}
+
+void dmi_tracer_file_flush(struct dmi_tracer *tracer) {
+  if (tracer->file->file && fflush(tracer->file->file) != 0) give_up(tracer);
+}
+
+void dmi_tracer_file_close(struct dmi_tracer *tracer) {
+  struct dmi_tracer_file *file = tracer->file;
+  struct source *source;
+  while ((source = file->sources)) {
+    write_waiting(tracer, source);
+    file->sources = source->next;
+    free_texts(&source->names);
+    free_texts(&source->places);
+    free(source);
+  }
+  if (file->file) {
+    put(tracer, "\n]\n", 3);
+  }
+  if (file->file && fclose(file->file) != 0)
+    dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+            "cannot write the trace (--trace): %s", strerror(errno));
+  free(file);
+  tracer->file = NULL;
+}

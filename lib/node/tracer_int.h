@@ -1,0 +1,88 @@
+/*
+ * tracer_int.h - private to the files of tracer.  All but the inbox belongs to the thread
+ * dmi-trace.
+ */
+#ifndef DMI_NODE_TRACER_INT_H
+#define DMI_NODE_TRACER_INT_H
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/trace_piece.h"
+#include "node/tracer.h"
+
+/* Something for the thread to do. */
+struct dmi_tracer_job {
+  struct dmi_tracer_job *next;
+  enum {
+    DMI_TRACER_ASKED, /* by `from`, that has written `heard` pieces of ours */
+    DMI_TRACER_PIECE, /* of `from` has come */
+    DMI_TRACER_TIME,  /* its clock: got and sent by it, heard by us */
+    DMI_TRACER_NO,    /* it tells another one; `is_last`: nobody, as it ends */
+    DMI_TRACER_VIEW,  /* members have changed */
+    DMI_TRACER_FINISH /* the process is about to end; `heard`: how long it may wait for others */
+  } type;
+  dmi_uid_t from;
+  struct dmi_slice piece;
+  bool is_last;
+  int64_t heard, got, sent;
+};
+
+struct dmi_tracer_known;
+struct dmi_tracer_file;
+
+struct dmi_tracer {
+  struct dmi_process *process;
+  struct dmi_trace *trace; /* of the process */
+  char host[DMI_HOST_MAX + 1];
+
+  /* ---- the inbox ---- */
+  struct dmi_mutex lock; /* guards these */
+  struct dmi_tracer_job *first, **last;
+  bool closes; /* nothing comes any more */
+  bool runs;   /* the thread was made; the daemon's, or of who begins and ends the process */
+  pthread_t pthread;
+
+  struct dmi_subscriber subscriber; /* of the event stream: marks */
+
+  /* ---- the thread's ---- */
+  dmi_uid_t reader;                        /* whom we tell; 0: nobody; this process, with a file */
+  bool begun;                              /* it has got something */
+  uint32_t sent;                           /* pieces */
+  uint32_t heard;                          /* of these written, as it says */
+  struct dmi_tracer_known *names, *places; /* that were told */
+  uint32_t name_num, place_num;
+  struct dmi_trace_item pool;   /* the last one told */
+  struct dmi_tracer_file *file; /* NULL: this process writes none */
+  bool ends, stopped;           /* the process ends; the network was stopped */
+  int64_t until;                /* how long it waits then for others, by dmi_clock_ns */
+};
+
+/* ---- tracer_take.c: this process's records as pieces ---- */
+
+struct dmi_tracer_piece {
+  size_t length;
+  char bytes[DMI_WIRE_SEEN];
+};
+
+/* Nothing was told so far. */
+void dmi_tracer_forget(struct dmi_tracer *tracer);
+/* Fills a piece with what there is.  False: nothing. */
+bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece);
+
+/* ---- tracer_file.c: the file, and the members that are asked ---- */
+
+/* NULL: a line has said why. */
+struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const char *path);
+/* Ends the file, and frees it. */
+void dmi_tracer_file_close(struct dmi_tracer *tracer);
+/* A piece of this process. */
+void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piece *piece);
+/* PIECE, TIME, NO, VIEW. */
+void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
+/* What was written so far can be read by others. */
+void dmi_tracer_file_flush(struct dmi_tracer *tracer);
+/* True if all members have told all. */
+bool dmi_tracer_file_complete(const struct dmi_tracer *tracer);
+
+#endif
