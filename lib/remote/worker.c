@@ -83,6 +83,15 @@ static void emit_done(const DMI_remote_t *call, uint64_t took, bool failed) {
            .worker = call->worker, .function = call->name, .us = took / 1000, .failed = failed);
 }
 
+/* The name is that of the function here, which stays. */
+static void trace_call(const DMI_remote_t *call, uint64_t begin) {
+  const DMI_remote_function_t function = dmi_remote_function_find(call->name, strlen(call->name));
+  uint32_t number;
+  const char *name = function ? dmi_remote_function_name(function, &number) : NULL;
+  dmi_trace_step(&call->remote->process->access.trace, name ? name : "call", (int64_t)begin,
+                 call->run->call->number);
+}
+
 /* Tells the client of arenas that were mapped for it: it unmaps them if this process leaves. */
 static void tell_arenas(struct dmi_remote *remote, const DMI_remote_t *call,
                         dmi_remote_client_t client) {
@@ -137,6 +146,7 @@ static uint64_t run(struct dmi_remote *remote, const struct dmi_remote_queued *q
   mine = NULL;
   took = dmi_remote_clock() - begin;
   emit_done(&call, took, why != NULL);
+  if (dmi_trace_on(&remote->process->access.trace)) trace_call(&call, begin);
   dmi_remote_lock(remote);
   remote->running--;
   remote->places[call.worker] = false;
