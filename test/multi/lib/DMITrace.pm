@@ -1,0 +1,129 @@
+# DMITrace.pm - reads traces (dmirun --trace, docs/trace.md) and says what is wrong with them.
+package DMITrace;
+
+use strict;
+use warnings;
+use JSON::PP ();
+
+# The events of a file; `open`: it may have no end, as its process was killed.
+sub read_trace {
+  my ($path, %opt) = @_;
+  open my $file, '<:raw', $path or die "$path: $!\n";
+  local $/;
+  my $text = <$file>;
+  if ($opt{open} && $text !~ /\n\]\n\z/) {
+    $text =~ s/,?\n[^\n]*\z//;    # the last line may be a part of one
+    $text .= "\n]\n";
+  }
+  my $events = JSON::PP->new->utf8->decode($text);
+  die "no list\n" if ref $events ne 'ARRAY';
+  return [grep { $_->{name} ne 'trace_of' } @$events];
+}
+
+sub _track { my ($event) = @_; return "$event->{pid}/$event->{tid}" }
+
+# What each kind of event must have.
+my %must = (
+  M => { args => 'HASH' },
+  X => { ts => 'number', dur => 'size', cat => 'text', args => 'HASH' },
+  s => { ts => 'number', cat => 'text', id => 'text' },
+  f => { ts => 'number', cat => 'text', id => 'text', bp => 'text' },
+  i => { ts => 'number', s => 'text', args => 'HASH' },
+  C => { ts => 'number', args => 'HASH' },
+);
+my %is = (
+  number => sub { !ref $_[0] && $_[0] =~ /^-?\d+(?:\.\d+)?\z/ },
+  size => sub { !ref $_[0] && $_[0] =~ /^\d+(?:\.\d+)?\z/ },
+  text => sub { !ref $_[0] && $_[0] ne '' },
+  HASH => sub { ref $_[0] eq 'HASH' },
+);
+
+sub _shape {
+  my ($event) = @_;
+  my $must = $must{ $event->{ph} // '' } or return 'no such kind: ' . ($event->{ph} // 'none');
+  my %all = (%$must, pid => 'number', tid => 'number', name => 'text');
+  for my $field (sort keys %all) {
+    return "$event->{ph} $field" if !defined $event->{$field} || !$is{ $all{$field} }->($event->{$field});
+  }
+  return;
+}
+
+# Slices of a track lie in each other, or behind each other.
+sub _nesting {
+  my (@slices) = @_;
+  my (@open, @faults);
+  for my $slice (sort { $a->{ts} <=> $b->{ts} || $b->{dur} <=> $a->{dur} } @slices) {
+    my $end = $slice->{ts} + $slice->{dur};
+    pop @open while @open && $open[-1][0] <= $slice->{ts};
+    push @faults, "$slice->{name} at $slice->{ts} ends behind $open[-1][1]" if @open && $end > $open[-1][0] + 0.0015;
+    push @open, [$end, $slice->{name}];
+  }
+  return @faults;
+}
+
+# Microseconds by which the clock of each process may be off, by its label.
+sub errors {
+  my ($events) = @_;
+  return { map { $_->{pid} => ($_->{args}{labels} =~ /clock \+-(\d+) us/ ? $1 : 'inf') }
+      grep { $_->{name} eq 'process_labels' } @$events };
+}
+
+# Everything that is wrong, as sentences.  `open` => { pid => 1 }: processes of which a part may be
+# missing (lost ones), so that arrows from them or to them may have one end only.
+sub faults {
+  my ($events, %opt) = @_;
+  my (%process, %thread, %slices, %first, %last, %ends, @faults);
+  my $errors = errors($events);
+  for my $event (@$events) {
+    my $wrong = _shape($event);
+    push(@faults, "shape: $wrong"), next if defined $wrong;
+    $process{ $event->{pid} } = 1 if $event->{name} eq 'process_name';
+    $thread{ _track($event) } = 1 if $event->{name} eq 'thread_name';
+    next if $event->{ph} eq 'M';
+    $first{ $event->{pid} } = $event->{ts} if !defined $first{ $event->{pid} } || $event->{ts} < $first{ $event->{pid} };
+    $last{ $event->{pid} } = $event->{ts} if ($last{ $event->{pid} } // '-inf') < $event->{ts};
+    push @{ $slices{ _track($event) } }, $event if $event->{ph} eq 'X';
+    push @{ $ends{ $event->{id} } }, $event if $event->{ph} =~ /^[sf]\z/;
+  }
+  for my $event (grep { !defined _shape($_) } @$events) {
+    push @faults, "process $event->{pid} has no name" if !$process{ $event->{pid} }++;
+    push @faults, 'thread ' . _track($event) . ' has no name' if $event->{tid} && !$thread{ _track($event) }++;
+  }
+  push @faults, map { my $track = $_; map { "$track: $_" } _nesting(@{ $slices{$track} }) } sort keys %slices;
+
+  # Each end of an arrow is in a slice, which says who is at the other end.
+  my %slice;
+  for my $track (keys %slices) { $slice{"$track $_->{ts}"} = $_ for grep { $_->{cat} eq 'message' } @{ $slices{$track} } }
+  my $arrows = 0;
+  for my $id (sort keys %ends) {
+    my @left;
+    for my $end (sort { $a->{ts} <=> $b->{ts} || $b->{ph} cmp $a->{ph} } @{ $ends{$id} }) {
+      my $in = $slice{ _track($end) . " $end->{ts}" };
+      push(@faults, "$end->{ph} $id is in no slice"), next if !$in;
+      my $other = $in->{args}{ $end->{ph} eq 's' ? 'to' : 'from' };
+      push @left, { %$end, other => $other };
+    }
+    # The same number may be used again later.
+    my @begun = grep { $_->{ph} eq 's' } @left;
+    for my $end (grep { $_->{ph} eq 'f' } @left) {
+      my ($at) = grep { $begun[$_]{pid} == $end->{other} } 0 .. $#begun;
+      if (!defined $at) {
+        push @faults, "f $id at $end->{ts} in $end->{pid} from $end->{other} has no beginning"
+          if !$opt{open}{ $end->{other} } && $end->{ts} > ($first{ $end->{other} } // 'inf') + 1000;
+        next;
+      }
+      my ($begin) = splice @begun, $at, 1;
+      $arrows++;
+      my $slack = $errors->{ $begin->{pid} } + $errors->{ $end->{pid} } + 1;
+      push @faults, sprintf 'arrow %s ends %.1f us before it begins (clocks: %.1f us)', $id, $begin->{ts} - $end->{ts}, $slack
+        if $end->{ts} < $begin->{ts} - $slack;
+    }
+    push @faults, map { "s $id at $_->{ts} in $_->{pid} to $_->{other} has no end" }
+      grep { !$opt{open}{ $_->{other} } && $_->{ts} > ($first{ $_->{other} } // 'inf') + 1000
+        && $_->{ts} < ($last{ $_->{other} } // '-inf') - 1000 } @begun;    # it has ended meanwhile
+  }
+  push @faults, 'there are no arrows' if !$arrows;
+  return @faults;
+}
+
+1;

@@ -1,0 +1,183 @@
+#!/usr/bin/perl
+# trace.t - dmirun --trace: the trace of a program whose processes join, leave and are killed is valid
+# and complete; clocks that differ are aligned; a slow disk costs events, and not the program.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use DMITrace;
+use Fcntl qw(O_RDONLY O_NONBLOCK);
+use POSIX ();
+
+my $t = DMITest->new(timeout => 240, wait => 60);
+my $program = $t->compile('test/multi/trace_dmi.c');
+my $survives = ['--survive', '--dead-after', 30];
+
+# ---- The checks notice -------------------------------------------------------------------------
+
+sub slice {
+  my ($pid, $ts, $dur, %more) = @_;
+  return { ph => 'X', pid => $pid, tid => 1, name => 'n', cat => 'call', ts => $ts, dur => $dur, args => {}, %more };
+}
+sub end_of {
+  my ($ph, $pid, $ts, $id) = @_;
+  return { ph => $ph, pid => $pid, tid => 1, name => 'message', cat => 'message', ts => $ts, id => $id, $ph eq 'f' ? (bp => 'e') : () };
+}
+
+# Two processes, and a message.
+sub small {
+  my @names = map { my $pid = $_;
+    map { { ph => 'M', pid => $pid, tid => $_->[1], name => $_->[0], args => { labels => 'pid 7, clock +-10 us' } } }
+      ['process_name', 0], ['process_labels', 0], ['thread_name', 1] } 1, 2;
+  return (@names, slice(1, 5, 90), slice(1, 10, 2, cat => 'message', args => { to => 2 }), end_of('s', 1, 10, '0xa'),
+    slice(2, 5, 1), slice(2, 30, 2, cat => 'message', args => { from => 1 }), end_of('f', 2, 30, '0xa'), slice(2, 9000, 1), slice(1, 9000, 1));
+}
+sub changed {
+  my ($change) = @_;
+  my @events = small();
+  $change->(\@events);
+  return [DMITrace::faults(\@events)];
+}
+is_deeply(changed(sub { }), [], 'a small trace without fault');
+like(changed(sub { splice @{ $_[0] }, 0, 1 })->[0], qr/process 1 has no name/, 'a process without name is noticed');
+like(changed(sub { splice @{ $_[0] }, 2, 1 })->[0], qr{thread 1/1 has no name}, 'and a thread');
+like(changed(sub { delete $_[0][6]{dur} })->[0], qr/shape: X dur/, 'a slice without end');
+like(changed(sub { push @{ $_[0] }, slice(1, 50, 60) })->[0], qr{1/1: n at 50 ends behind n}, 'slices that overlap');
+like(changed(sub { $_[0][8]{ts} = 12.5 })->[0], qr/s 0xa is in no slice/, 'an arrow beside its slice');
+like(changed(sub { $_[0][$_]{ts} = -20 for 10, 11 })->[0], qr/ends 30\.0 us before it begins/, 'one that goes back in time');
+like(changed(sub { $_[0][$_]{ts} = 5000 for 7, 8; splice @{ $_[0] }, 11, 1 })->[0], qr/s 0xa .* has no end/, 'one without end');
+like(changed(sub { $_[0][$_]{ts} = 5000 for 10, 11; splice @{ $_[0] }, 8, 1 })->[0], qr/f 0xa .* has no beginning/, 'or beginning');
+
+# ---- A program that changes --------------------------------------------------------------------
+
+sub trace_of {
+  my ($path, %opt) = @_;
+  my $events = eval { DMITrace::read_trace($path, %opt) };
+  ok($events, "$path is JSON") or diag($@);
+  return $events // [];
+}
+sub faults_are_none {
+  my ($events, $what, %opt) = @_;
+  my @faults = DMITrace::faults($events, %opt);
+  is(scalar @faults, 0, "$what: the trace has no faults") or diag(map { "$_\n" } @faults[0 .. ($#faults < 20 ? $#faults : 20)]);
+}
+sub marks { my ($events, $name) = @_; return grep { $_->{ph} eq 'i' && $_->{name} eq $name } @$events }
+sub lost { my ($events) = @_; my $sum = 0; $sum += $_->{args}{count} for marks($events, 'events lost'); return $sum }
+sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep { $_->{name} eq 'process_name' } @$events }
+
+{
+  my $file = $t->dir . '/changing.json';
+  my $first = $t->start($program, args => [4, 1, 1], opts => [@$survives, '--trace', $file], name => 'first');
+  my $second = $t->start($program, join => $first, name => 'second');
+  my $third = $t->start($program, join => $second, name => 'third');
+  $_->expect_out(qr/^works/m) for $first, $second, $third;
+  my $fourth = $t->start($program, join => $second, name => 'fourth');
+  $fourth->expect_out(qr/^works/m);
+  $third->signal('INT');
+  $third->expect_event('left');
+  $third->wait_exit(0);
+  # What it has sent is there: wait until its events are in the file.
+  $t->wait_until(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"name":"process 3 / }, 'events of the fourth');
+  $fourth->kill_now;
+  $fourth->wait_exit(signal => 'KILL');
+  $first->expect_out(qr/^over/m);
+  $_->wait_exit(0) for $first, $second;
+
+  my $events = trace_of($file);
+  my %name = named($events);
+  is(scalar keys %name, 4, 'the trace has four processes');
+  my ($left, $killed) = map { my $id = $_; grep { $name{$_} =~ /^process $id / } keys %name } 2, 3;
+  faults_are_none($events, 'join, leave, kill', open => { $killed => 1 }) if !lost($events);
+  diag(lost($events) . ' events were lost') if lost($events);
+  is(scalar(grep { $_->{args}{process} } marks($events, 'member_lost')), 2, 'both that are left tell of the loss');
+  ok(scalar(grep { $_->{args}{member} == $left } marks($events, 'member_gone'), marks($events, 'member_left')), 'and of who has left');
+  ok(scalar(grep { $_->{pid} == $left } marks($events, $_)), "the leaver itself: $_") for qw(opened closed dismissed left);
+  my %calls;
+  push @{ $calls{ $_->{name} } }, $_ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' } @$events;
+  my ($lock) = grep { $_->{args}{waits} eq 'lock' } @{ $calls{DMI_mutex_lock} // [] };
+  ok($lock, 'a wait for the mutex is a slice');
+  like($lock->{args}{addr}, qr/^0x/, 'with its address');
+  is($lock->{args}{mapping}, $lock->{args}{addr}, 'its mapping') ;
+  like($lock->{args}{place}, qr/^trace_dmi\.c:\d+ \(add\)$/, 'and its line') if ($lock->{args}{place} // '') !~ /libdw/;
+  ok(scalar(grep { $_->{args}{waits} eq 'page' } @{ $calls{DMI_write} // [] }), 'and so is a wait for a page');
+  ok(scalar(grep { $_->{args}{waits} eq 'poll' } @{ $calls{DMI_poll} // [] }), 'and for a notice');
+  my %sent;
+  $sent{ $_->{name} }++ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'message' } @$events;
+  ok($sent{"send $_"} && $sent{"receive $_"}, "$_ is sent and received") for qw(GRANT OWN ATOMIC DONE);
+  my %threads;
+  $threads{ $_->{args}{name} } = 1 for grep { $_->{name} eq 'thread_name' } @$events;
+  ok($threads{$_}, "there is $_") for 'DMI_main', 'dmi-daemon';
+  ok(scalar(grep { $_->{ph} eq 'C' && $_->{args}{own} } @$events), 'the pool is a counter');
+  ok(!-e "$file.part", 'nothing else is left');
+}
+
+# ---- Clocks ------------------------------------------------------------------------------------
+
+SKIP: {
+  system("unshare --time --fork --monotonic 5000 true 2>/dev/null") == 0 or skip 'no time namespaces (root, Linux 5.6, util-linux 2.38)', 4;
+  my $file = $t->dir . '/clocks.json';
+  my $first = $t->start($program, args => [2, 1, 0], opts => [@$survives, '--trace', $file], name => 'first');
+  my $second = $t->spawn(['unshare', '--time', '--fork', '--kill-child', '--monotonic', 5000, $t->build . '/bin/dmirun', -i => '127.0.0.1',
+    -p => $first->port, -l => 0, '--ready-fd', 3, $program], name => 'ahead', env => { DMI_TEST => 1 });
+  $second->expect_out(qr/^works/m);
+  $first->expect_out(qr/^works/m);
+  $first->signal('INT');
+  $_->wait_exit(0) for $first, $second;
+  my $events = trace_of($file);
+  faults_are_none($events, 'clocks that differ') if !lost($events);
+  my ($other) = grep { $_ != 1 } keys %{ DMITrace::errors($events) };
+  my $error = DMITrace::errors($events)->{$other};
+  cmp_ok($error, '>', 0, "the other clock was measured: +-$error us");
+  my @late = grep { ($_->{ts} // 0) > 1e9 } @$events;
+  is(scalar @late, 0, 'no event is where that clock is');
+}
+
+# ---- Files that cannot be written ---------------------------------------------------------------
+
+{
+  my $none = $t->start($program, args => [1, 1, 0], opts => ['--trace', $t->dir . '/no/such/dir'], name => 'no file');
+  $none->expect_err(qr/^dmi: cannot write the trace to \S+ \(--trace\): No such file/m);
+  $none->expect_out(qr/^works/m);
+  $none->signal('INT');
+  $none->wait_exit(0);
+}
+
+# A reader that does not read: the program goes on, and events are left out.
+{
+  my $pipe = $t->dir . '/pipe';
+  POSIX::mkfifo($pipe, 0600) or die $!;
+  sysopen my $reader, $pipe, O_RDONLY | O_NONBLOCK or die $!;
+  my $first = $t->start($program, args => [3, 1, 0], opts => ['--trace', $pipe], name => 'slow disk');
+  my $second = $t->start($program, join => $first, name => 'second');
+  $second->expect_out(qr/^works/m);
+  my $third = $t->start($program, join => $first, name => 'third');
+  $third->expect_out(qr/^works/m);
+  $third->signal('INT');
+  $first->expect_out(qr/^over/m);
+  pass('the program does not wait for its trace');
+  my $text = '';
+  $reader->blocking(1);
+  while (sysread $reader, $text, 65536, length $text) { }
+  $_->wait_exit(0) for $first, $second, $third;
+  my $file = $t->dir . '/slow.json';
+  open my $out, '>:raw', $file or die $!;
+  print $out $text;
+  close $out or die $!;
+  my $events = trace_of($file);
+  is(scalar(grep { !/^[sf] |arrow/ } DMITrace::faults($events)), 0, 'the trace of a slow disk is valid');
+}
+
+# The process that writes is killed: what it has written can be read.
+{
+  my $file = $t->dir . '/killed.json';
+  my $first = $t->start($program, args => [1, 1, 0], opts => ['--trace', $file], name => 'killed');
+  $first->expect_out(qr/^works/m);
+  $t->wait_until(sub { -s $file > 2000 }, 'something is in the file');
+  $first->kill_now;
+  $first->wait_exit(signal => 'KILL');
+  my $events = trace_of($file, open => 1);
+  cmp_ok(scalar @$events, '>', 5, 'of a killed process there is what it had written');
+}
+
+$t->done;
