@@ -31,12 +31,27 @@ static size_t character(const unsigned char *at) {
   return length;
 }
 
+/* How many bytes stand for themselves. */
+static size_t plain(const unsigned char *at, size_t most) {
+  size_t length = 0;
+  while (length < most && at[length] >= ' ' && at[length] < 0x7f && at[length] != '"' &&
+         at[length] != '\\')
+    length++;
+  return length;
+}
+
 void dmi_json_text(struct dmi_json *to, const char *text) {
   const unsigned char *from = (const unsigned char *)(text ? text : "");
   size_t most = to->at + DMI_JSON_TEXT - 8;
   dmi_json_put(to, "\"");
   while (*from && to->at < most) {
-    size_t length = character(from);
+    size_t length = plain(from, most - to->at);
+    if (length) {
+      dmi_json_put(to, "%.*s", (int)length, (const char *)from);
+      from += length;
+      continue;
+    }
+    length = character(from);
     if (*from < ' ' || *from == '"' || *from == '\\' || *from == 0x7f) {
       dmi_json_put(to, "\\u%04x", *from);
     } else if (length == 0) {

@@ -47,7 +47,8 @@ struct dmi_tracer {
 
   /* ---- the thread's ---- */
   dmi_uid_t reader;                        /* whom we tell; 0: nobody; this process, with a file */
-  bool begun;                              /* it has got something */
+  bool begun;                              /* it was told who this process is: */
+  int64_t told_id;                         /* its dmi_id, as it was told */
   uint32_t sent;                           /* pieces */
   uint32_t heard;                          /* of these written, as it says */
   struct dmi_tracer_known *names, *places; /* that were told */

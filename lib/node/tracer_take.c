@@ -150,13 +150,18 @@ static bool take_thread(void *arg, const struct dmi_trace_thread *thread) {
 
 /* ---- Of the process -------------------------------------------------------------------------- */
 
+/* Once more when its dmi_id is known. */
 static void put_process(struct taking *taking) {
-  const struct dmi_process *process = taking->tracer->process;
+  struct dmi_tracer *tracer = taking->tracer;
+  const int64_t id = atomic_load(&tracer->process->stream.id);
   struct dmi_trace_item item = {.kind = DMI_TRACE_PROCESS,
-                                .id = (uint64_t)(int64_t)process->dmi_id.n,
+                                .id = (uint64_t)id,
                                 .size = (uint64_t)getpid(),
                                 .begin = dmi_clock_ns()};
-  (void)put_text(taking, &item, taking->tracer->host);
+  if (tracer->begun && tracer->told_id == id) return;
+  (void)put_text(taking, &item, tracer->host);
+  tracer->begun = true;
+  tracer->told_id = id;
 }
 
 /* The counter, if it has changed. */
@@ -187,8 +192,7 @@ bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece) 
   struct taking taking = {.tracer = tracer, .piece = piece};
   const struct dmi_trace_taker taker = {&taking, take_thread, take_record};
   piece->length = 0;
-  if (!tracer->begun) put_process(&taking);
-  tracer->begun = true;
+  put_process(&taking);
   put_pool(&taking);
   put_unseen(&taking);
   dmi_trace_take(tracer->trace, &taker);

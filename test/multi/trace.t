@@ -119,7 +119,7 @@ SKIP: {
   my $file = $t->dir . '/clocks.json';
   my $first = $t->start($program, args => [2, 1, 0], opts => [@$survives, '--trace', $file], name => 'first');
   my $second = $t->spawn(['unshare', '--time', '--fork', '--kill-child', '--monotonic', 5000, $t->build . '/bin/dmirun', -i => '127.0.0.1',
-    -p => $first->port, -l => 0, '--ready-fd', 3, $program], name => 'ahead', env => { DMI_TEST => 1 });
+    -p => $first->port, -l => 0, $program], name => 'ahead');
   $second->expect_out(qr/^works/m);
   $first->expect_out(qr/^works/m);
   $first->signal('INT');

@@ -30,12 +30,19 @@ static void add(int64_t base) {
   (void)DMI_mutex_unlock(FIELD(base, mutex));
 }
 
+#define ROUNDS 200 /* of a thread; then it waits for its end, so that the trace stays small */
+
 int64_t DMI_thread(int64_t base) {
-  int64_t stop = 0;
+  int64_t stop = 0, old;
   int32_t me;
   MUST(DMI_rank(&me));
   for (int64_t round = 0; stop != -1 && stop != me + 1; round++) {
     int64_t page = base + (1 + (me + round) % (PAGES - 1)) * PAGE, value;
+    if (round >= ROUNDS) {
+      old = stop;
+      MUST(DMI_watch(FIELD(base, stop), sizeof(stop), &old, &stop, NULL));
+      continue;
+    }
     add(base);
     (void)DMI_read(page, sizeof(value), &value, DMI_INVALIDATE_READ, NULL);
     (void)DMI_write(page, sizeof(round), &round, DMI_EXCLUSIVE_WRITE, NULL);
