@@ -103,6 +103,7 @@ static void send_piece(struct dmi_tracer *tracer, const struct dmi_tracer_piece 
 /* Takes what there is, as far as the other keeps up.  True: there may be more. */
 static bool tell(struct dmi_tracer *tracer) {
   struct dmi_tracer_piece piece;
+  if (!atomic_load(&tracer->self)) return false;
   if (tracer->file) {
     bool more = dmi_tracer_take(tracer, &piece);
     if (more) dmi_tracer_file_own(tracer, &piece);
@@ -173,7 +174,7 @@ static void do_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
 static void rest(struct dmi_tracer *tracer, uint32_t seen) {
   int64_t most = PERIOD;
   if (tracer->ends && !tracer->stopped) most = tracer->until - dmi_clock_ns();
-  if (!tracer->reader && (!tracer->ends || tracer->stopped)) {
+  if (!tracer->reader && !tracer->file && (!tracer->ends || tracer->stopped)) {
     dmi_futex_wait(&tracer->trace->events, seen);
   } else if (most > 0) {
     dmi_futex_wait_for(&tracer->trace->events, seen, most < PERIOD ? most : PERIOD);
@@ -185,7 +186,7 @@ static void *body(void *arg) {
   bool closes = false;
   pthread_setname_np(pthread_self(), "dmi-trace");
   dmi_runtime_enter(tracer->process);
-  if (tracer->file) begin(tracer, tracer->process->access.core.self);
+  if (tracer->file) begin(tracer, 0);
   while (!closes) {
     const uint32_t seen = atomic_load(&tracer->trace->events);
     struct dmi_tracer_job *job = take_job(tracer, &closes);
@@ -228,6 +229,7 @@ static void take_event(struct dmi_subscriber *subscriber, const struct dmi_strea
   struct dmi_trace_record record = {
       .kind = DMI_TRACE_MARK, .name = dmi_event_rows[event->type].name, .id = UINT64_MAX};
   (void)stream;
+  if (event->type == DMI_EVENT_joined) atomic_store(&tracer->self, (uint32_t)event->joined.member);
   if (!dmi_trace_on(tracer->trace)) return;
   for (size_t i = 0; i < MARKS; i++) {
     if (marks[i].type != event->type) continue;

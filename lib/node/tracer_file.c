@@ -148,7 +148,7 @@ static struct source *add(struct dmi_tracer *tracer, dmi_uid_t uid) {
   struct source *source = calloc(1, sizeof(*source));
   if (!source) return NULL;
   source->uid = uid;
-  source->is_self = uid == process_of(tracer)->access.core.self;
+  source->is_self = uid == atomic_load(&tracer->self);
   source->last = &source->first;
   source->next = tracer->file->sources;
   tracer->file->sources = source;
@@ -251,11 +251,12 @@ static void on_no(struct dmi_tracer *tracer, struct source *source,
 static void on_view(struct dmi_tracer *tracer) {
   struct dmi_process *process = process_of(tracer);
   const struct dmi_core *core = &process->access.core;
+  const dmi_uid_t self = atomic_load(&tracer->self);
   const struct dmi_uids *uids;
   dmi_epoch_enter();
   uids = atomic_load(&process->uids);
   for (uint32_t i = 0; i < uids->num; i++) {
-    if (uids->uid[i] != core->self && !find(tracer, uids->uid[i])) (void)add(tracer, uids->uid[i]);
+    if (uids->uid[i] != self && !find(tracer, uids->uid[i])) (void)add(tracer, uids->uid[i]);
   }
   dmi_epoch_leave();
   for (struct source *at = tracer->file->sources; at; at = at->next) {
@@ -282,7 +283,7 @@ void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) 
 }
 
 void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piece *piece) {
-  const dmi_uid_t self = process_of(tracer)->access.core.self;
+  const dmi_uid_t self = atomic_load(&tracer->self);
   struct source *source = find(tracer, self);
   if (!source) source = add(tracer, self);
   if (source) write_piece(tracer, source, piece->bytes, piece->length);

@@ -43,10 +43,11 @@ struct dmi_tracer {
   bool runs;   /* the thread was made; the daemon's, or of who begins and ends the process */
   pthread_t pthread;
 
+  _Atomic uint32_t self; /* uid; 0: this process is no member yet, and nothing is taken */
   struct dmi_subscriber subscriber; /* of the event stream: marks */
 
   /* ---- the thread's ---- */
-  dmi_uid_t reader;                        /* whom we tell; 0: nobody; this process, with a file */
+  dmi_uid_t reader;                        /* whom we tell; 0: nobody, or the own file */
   bool begun;                              /* it was told who this process is: */
   int64_t told_id;                         /* its dmi_id, as it was told */
   uint32_t sent;                           /* pieces */

@@ -106,7 +106,7 @@ static void find_page(const struct dmi_tracer *tracer, struct dmi_trace_item *it
   if (!dmi_see_find(tracer->process, item->addr, &at)) return;
   item->map = at.base;
   item->page = at.page;
-  item->member = at.role == DMI_ROLE_OWNER ? tracer->process->access.core.self : at.hint;
+  item->member = at.role == DMI_ROLE_OWNER ? atomic_load(&tracer->self) : at.hint;
 }
 
 static bool take_record(void *arg, const struct dmi_trace_record *record) {
