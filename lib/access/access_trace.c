@@ -13,10 +13,12 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 29;
 }
 
-/* The network cuts a large DATA into BLOCKs, of which the first one has its way; 0: none. */
+/* 0: none.  The network cuts a large DATA into BLOCKs, of which the first one has its way; messages
+ * of HANDOVER do not come back to lib/access. */
 static uint64_t way(dmi_uid_t from, dmi_uid_t to, const struct dmi_msg *msg) {
   const uint8_t type = msg->type == DMI_MSG_DATA ? DMI_MSG_BLOCK : msg->type;
   uint64_t hash = mix(type, (uint64_t)from << 32 | to);
+  if (dmi_wire_class(msg) != DMI_CLASS_PAGE) return 0;
   if (msg->type == DMI_MSG_BLOCK && msg->block.off) return 0;
   hash = mix(hash, msg->origin);
   hash = mix(hash, msg->map);

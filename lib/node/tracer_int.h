@@ -43,7 +43,7 @@ struct dmi_tracer {
   bool runs;   /* the thread was made; the daemon's, or of who begins and ends the process */
   pthread_t pthread;
 
-  _Atomic uint32_t self; /* uid; 0: this process is no member yet, and nothing is taken */
+  _Atomic dmi_uid_t self; /* uid; 0: this process is no member yet, and nothing is taken */
   struct dmi_subscriber subscriber; /* of the event stream: marks */
 
   /* ---- the thread's ---- */
