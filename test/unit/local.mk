@@ -14,6 +14,10 @@ check_PROGRAMS += test/unit/version_test
 test_unit_version_test_SOURCES = test/unit/version_test.c
 test_unit_version_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/trace_test
+test_unit_trace_test_SOURCES = test/unit/trace_test.c
+test_unit_trace_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/team_test
 test_unit_team_test_SOURCES = test/unit/team_test.c
 test_unit_team_test_LDADD = $(unit_libs)

@@ -1,0 +1,287 @@
+/*
+ * trace_test.c - parts of traces: rings that are full, or whose threads have ended; items that are
+ * none; clocks that are ahead, drift, or answer late; lines of JSON.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "base/trace_clock.h"
+#include "base/trace_json.h"
+#include "base/trace_piece.h"
+
+/* ---- Rings ----------------------------------------------------------------------------------- */
+
+/* What was taken. */
+struct taken {
+  uint64_t threads, is_new, records, lost, last, most;
+};
+
+static bool take_thread(void *arg, const struct dmi_trace_thread *thread) {
+  struct taken *taken = arg;
+  taken->threads++;
+  taken->is_new += thread->is_new;
+  taken->lost += thread->lost;
+  return true;
+}
+
+static bool take_record(void *arg, const struct dmi_trace_record *record) {
+  struct taken *taken = arg;
+  if (taken->records == taken->most) return false;
+  taken->records++;
+  taken->last = record->id;
+  return true;
+}
+
+static struct taken take(struct dmi_trace *trace, uint64_t most) {
+  struct taken taken = {.most = most};
+  const struct dmi_trace_taker taker = {&taken, take_thread, take_record};
+  dmi_trace_take(trace, &taker);
+  return taken;
+}
+
+static void put(struct dmi_trace *trace, uint64_t num) {
+  for (uint64_t i = 1; i <= num; i++)
+    dmi_trace_step(trace, "step", 1, i);
+}
+
+static void *put_some(void *trace) {
+  put(trace, 10);
+  return NULL;
+}
+
+static void test_rings(void **state) {
+  struct dmi_trace trace = {0};
+  struct taken taken;
+  pthread_t thread;
+  (void)state;
+  assert_false(dmi_trace_on(&trace));
+  dmi_trace_begin(&trace);
+  assert_true(dmi_trace_on(&trace));
+  put(&trace, 5);
+  taken = take(&trace, 3);
+  assert_int_equal(taken.last, 3);
+  taken = take(&trace, 100); /* the others are still there */
+  assert_int_equal(taken.records, 2);
+  assert_int_equal(taken.last, 5);
+  assert_int_equal(taken.is_new, 0);
+  taken = take(&trace, 100);
+  assert_int_equal(taken.threads, 0);
+
+  put(&trace, 3000); /* more than a ring has */
+  taken = take(&trace, 10000);
+  assert_int_equal(taken.records, 2048);
+  assert_int_equal(taken.last, 2048);
+  put(&trace, 1);
+  taken = take(&trace, 10000);
+  assert_int_equal(taken.lost, 3000 - 2048);
+  assert_int_equal(taken.records, 1);
+
+  /* A thread that has ended: its records are taken, and its ring is freed (a sanitizer looks). */
+  assert_int_equal(pthread_create(&thread, NULL, put_some, &trace), 0);
+  pthread_join(thread, NULL);
+  taken = take(&trace, 100);
+  assert_int_equal(taken.records, 10);
+  assert_int_equal(taken.is_new, 1);
+  dmi_trace_end(&trace);
+  assert_false(dmi_trace_on(&trace));
+
+  /* Once more, by a thread that has a ring of the first time. */
+  dmi_trace_begin(&trace);
+  put(&trace, 2);
+  taken = take(&trace, 100);
+  assert_int_equal(taken.is_new, 1);
+  assert_int_equal(taken.records, 2);
+  dmi_trace_end(&trace);
+}
+
+/* A busy thread does not keep others from being taken. */
+static void test_turns(void **state) {
+  struct dmi_trace trace = {0};
+  struct taken taken;
+  pthread_t thread;
+  (void)state;
+  dmi_trace_begin(&trace);
+  assert_int_equal(pthread_create(&thread, NULL, put_some, &trace), 0);
+  pthread_join(thread, NULL);
+  put(&trace, 100);
+  taken = take(&trace, 100); /* all of the busy one, which is the first */
+  assert_int_equal(taken.threads, 2);
+  put(&trace, 100);
+  taken = take(&trace, 10);
+  assert_int_equal(taken.last, 10);
+  assert_int_equal(taken.threads, 1);
+  taken = take(&trace, 1000);
+  assert_int_equal(taken.records, 100);
+  dmi_trace_end(&trace);
+}
+
+static void test_began(void **state) {
+  int call, other;
+  int64_t began;
+  (void)state;
+  assert_int_equal(dmi_trace_began(&call), 0);
+  dmi_trace_begins(&call);
+  dmi_trace_begins(&call);
+  assert_int_equal(dmi_trace_began(&other), 0);
+  began = dmi_trace_began(&call);
+  assert_true(began > 0 && began <= dmi_clock_ns());
+  assert_int_equal(dmi_trace_began(&call), 0);
+  dmi_trace_since(began);
+  assert_int_equal(dmi_trace_take_since(), began);
+  assert_int_equal(dmi_trace_take_since(), 0);
+}
+
+/* ---- Items ----------------------------------------------------------------------------------- */
+
+static void test_items(void **state) {
+  char piece[400];
+  struct dmi_trace_item item = {.kind = DMI_TRACE_NAME, .name = 1, .text = 8}, got;
+  const char *text;
+  size_t length = 0, at = 0;
+  (void)state;
+  assert_true(dmi_trace_item_put(piece, sizeof(piece), &length, &item, "DMI_read"));
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_CALL, .name = 1, .begin = 5, .end = 9};
+  assert_true(dmi_trace_item_put(piece, sizeof(piece), &length, &item, NULL));
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_THREAD, .text = 3};
+  assert_true(dmi_trace_item_put(piece, sizeof(piece), &length, &item, "one"));
+  assert_int_equal(length, 3 * sizeof(item) + 8 + 8);
+  assert_false(dmi_trace_item_put(piece, sizeof(piece), &length, &item, "one")); /* is too much */
+  assert_true(dmi_trace_piece_good(piece, length));
+  assert_true(dmi_trace_item_get(piece, length, &at, &got, &text));
+  assert_memory_equal(text, "DMI_read", 8);
+  assert_true(dmi_trace_item_get(piece, length, &at, &got, &text));
+  assert_int_equal(got.end, 9);
+
+  /* Each cut, and each wrong kind, is noticed. */
+  for (size_t cut = 1; cut < length; cut++) {
+    bool whole = cut == sizeof(item) + 8 || cut == 2 * sizeof(item) + 8;
+    assert_int_equal(dmi_trace_piece_good(piece, cut), whole);
+  }
+  piece[0] = 0;
+  assert_false(dmi_trace_piece_good(piece, length));
+  piece[0] = DMI_TRACE_ITEM_KINDS;
+  assert_false(dmi_trace_piece_good(piece, length));
+  piece[0] = DMI_TRACE_NAME;
+  piece[3] = 3; /* a text of more than 512 bytes */
+  assert_false(dmi_trace_piece_good(piece, length));
+}
+
+/* ---- Clocks ---------------------------------------------------------------------------------- */
+
+/* A clock that is `ahead` ns and `fast` ns per second, asked at `now` (ours); the question takes
+ * `out` ns and the answer `back`. */
+static void answer(struct dmi_trace_clock *clock, int64_t now, int64_t ahead, int64_t fast,
+                   int64_t out, int64_t back) {
+  const int64_t got = now + out;
+  const struct dmi_trace_answer one = {now, got + ahead + got / 1000000000 * fast,
+                                       got + ahead + got / 1000000000 * fast, got + back};
+  dmi_trace_clock_answer(clock, &one);
+}
+
+static int64_t off(struct dmi_trace_clock *clock, int64_t ours, int64_t ahead, int64_t fast) {
+  return dmi_trace_clock_ours(clock, ours + ahead + ours / 1000000000 * fast) - ours;
+}
+
+#define SECOND INT64_C(1000000000)
+
+static void test_clock(void **state) {
+  struct dmi_trace_clock clock = {0};
+  (void)state;
+  dmi_trace_clock_round(&clock); /* without an answer it is none */
+  assert_false(clock.is_known);
+  answer(&clock, SECOND, -70 * SECOND, 0, 900000, 10000); /* late: there were others before it */
+  answer(&clock, SECOND, -70 * SECOND, 0, 20000, 30000);
+  answer(&clock, SECOND, -70 * SECOND, 0, 5000, 800000);
+  dmi_trace_clock_round(&clock);
+  assert_true(clock.is_known);
+  assert_in_range(clock.error, 25000, 25001);
+  assert_true(llabs(off(&clock, 2 * SECOND, -70 * SECOND, 0)) <= 5000);
+
+  /* One that differs by less than can be measured is the same. */
+  memset(&clock, 0, sizeof(clock));
+  answer(&clock, SECOND, 0, 0, 20000, 30000);
+  dmi_trace_clock_round(&clock);
+  assert_int_equal(dmi_trace_clock_ours(&clock, 12345), 12345);
+}
+
+/* A clock that is 100 us a second fast (100 ppm) is followed, and times never go back. */
+static void test_drift(void **state) {
+  struct dmi_trace_clock clock = {0};
+  const int64_t ahead = 5000 * SECOND, fast = 100000;
+  int64_t last = 0, worst = 0;
+  (void)state;
+  for (int64_t s = 1; s < 30; s++) {
+    answer(&clock, s * SECOND, ahead, fast, 10000, 12000);
+    dmi_trace_clock_round(&clock);
+    for (int64_t i = 0; i < 100; i++) { /* events each 10 ms; that clock steps each second */
+      const int64_t now = s * SECOND + i * SECOND / 100;
+      const int64_t theirs = now + ahead + (int64_t)((double)now * 1e-9 * (double)fast);
+      const int64_t got = dmi_trace_clock_ours(&clock, theirs);
+      assert_true(got > last);
+      last = got;
+      if (s > 5 && llabs(got - now) > worst) worst = llabs(got - now);
+    }
+  }
+  assert_true(worst < 20000); /* ns; without drift it would be 100 us behind */
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void check_line(const struct dmi_trace_line *line, const char *wanted) {
+  char text[DMI_TRACE_LINE];
+  struct dmi_json json = {text, 0, sizeof(text)};
+  dmi_trace_json(&json, line);
+  text[json.at] = '\0';
+  assert_string_equal(text, wanted);
+}
+
+static void test_json(void **state) {
+  struct dmi_trace_item item = {.kind = DMI_TRACE_CALL, .tid = 7, .addr = 0x100, .size = 8};
+  struct dmi_trace_line line = {.item = &item,
+                                .member = 2,
+                                .name = "DMI_read",
+                                .waits = "page",
+                                .begin = 1234567,
+                                .end = 1234568};
+  (void)state;
+  check_line(&line,
+             ",\n{\"ph\":\"X\",\"pid\":2,\"tid\":7,\"name\":\"DMI_read\",\"cat\":\"call\","
+             "\"ts\":1234.567,\"dur\":0.001,\"args\":{\"waits\":\"page\","
+             "\"addr\":\"0x100\",\"size\":8}}");
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_RECEIVE, .tid = 7, .member = 3, .id = 0xabc};
+  line.name = "GOT";
+  check_line(&line,
+             ",\n{\"ph\":\"X\",\"pid\":2,\"tid\":7,\"name\":\"receive GOT\","
+             "\"cat\":\"message\",\"ts\":1234.567,\"dur\":0.001,\"args\":{\"from\":3,"
+             "\"mapping\":\"0x0\",\"page\":0,\"bytes\":0}},\n{\"ph\":\"f\",\"pid\":2,"
+             "\"tid\":7,\"name\":\"message\",\"cat\":\"message\",\"id\":\"0xabc\","
+             "\"bp\":\"e\",\"ts\":1234.567}");
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_THREAD, .tid = 7};
+  line.text = "a \"b\"\n";
+  check_line(&line,
+             ",\n{\"ph\":\"M\",\"pid\":2,\"tid\":7,\"name\":\"thread_name\","
+             "\"args\":{\"name\":\"a \\u0022b\\u0022\\u000a\"}}");
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_LOST, .tid = 7, .size = 9};
+  line.begin = -1500;
+  check_line(&line,
+             ",\n{\"ph\":\"i\",\"pid\":2,\"tid\":7,\"name\":\"events lost\","
+             "\"cat\":\"lost\",\"s\":\"t\",\"ts\":-1.500,\"args\":{\"count\":9}}");
+  item.kind = DMI_TRACE_NAME; /* is for what comes behind it */
+  check_line(&line, "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),
+                                     cmocka_unit_test(test_began), cmocka_unit_test(test_items),
+                                     cmocka_unit_test(test_clock), cmocka_unit_test(test_drift),
+                                     cmocka_unit_test(test_json)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
