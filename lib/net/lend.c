@@ -227,17 +227,17 @@ enum looked { PAID, IN_VAIN, CROWDED };
 static enum looked look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
   const int64_t begin = dmi_clock_ns();
-  int64_t now = begin, since = begin, before;
+  int64_t now, since = begin, before;
   do {
     uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
     loan->owed = !dmi_receive_lent(conn);
+    before = dmi_clock_ns(); /* handling what has come may take longer than a yield */
     if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
       loan->used = true;
-      since = now;
+      since = before;
     }
     if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
     if (loan->owed || !waits(word, bit)) return PAID;
-    before = now;
     sched_yield();
     now = dmi_clock_ns();
   } while (now - since < LOOK_NS && now - begin < LOOK_MOST_NS && now - before < BUSY_NS);
