@@ -6,9 +6,10 @@
  * go in blocks; while one is combined the next one comes.
  *
  * By exchange (allreduce of 2^n ranks): in step i each rank exchanges with the one whose number
- * differs in bit i.  Small ones whole.  Of large ones each rank sends half of what it is concerned
- * with, and goes on with the other half; then the halves, which are combined now, go back the same
- * way.  Both combine in the order of the tree, so a result does not depend on the way.
+ * differs in bit i.  Two ranks exchange small ones whole.  Of large ones each rank sends half of
+ * what it is concerned with, and goes on with the other half; then the halves, which are combined
+ * now, go back the same way.  All combine in the order of the tree, so a result does not depend on
+ * the way.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -262,6 +263,12 @@ static int32_t exchange_halves(struct dmi_team_rank *rank, const unsigned char *
   return error;
 }
 
+/* Small ones of more than two ranks go by a tree: that is twice as many steps, but fewer messages,
+ * and where ranks share a processor each message costs a turn on it. */
+static bool exchanges(int32_t size, uint64_t bytes) {
+  return (size & (size - 1)) == 0 && (size <= 2 || bytes > WHOLE);
+}
+
 static int32_t by_exchange(struct dmi_team_rank *rank, const unsigned char *in, unsigned char *out,
                            const struct dmi_team_reduction *how) {
   const uint64_t size = (uint64_t)how->size, all = (uint64_t)how->num;
@@ -316,7 +323,7 @@ int32_t dmi_team_allreduce(struct dmi_process *process, DMI_local_team_t *team, 
   if (error == DMI_OK) error = check_reduction(&how, in);
   if (error == DMI_OK && how.num && !out) error = dmi_because(DMI_EINVAL, "there is no buffer");
   if (error != DMI_OK) return dmi_fail(error);
-  if ((rank->port.size & (rank->port.size - 1)) == 0)
+  if (exchanges(rank->port.size, (uint64_t)(how.num * how.size)))
     return dmi_result(by_exchange(rank, in, out, &how));
   error = reduce(rank, 0, in, out, &how);
   if (error == DMI_OK) error = dmi_team_pass_down(rank, 0, out, (uint64_t)(how.num * how.size));
