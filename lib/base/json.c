@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 void dmi_json_put(struct dmi_json *to, const char *format, ...) {
   va_list args;
@@ -14,6 +15,30 @@ void dmi_json_put(struct dmi_json *to, const char *format, ...) {
   va_end(args);
   if (length > 0) to->at += (size_t)length;
   if (to->at > to->most) to->at = to->most;
+}
+
+void dmi_json_raw(struct dmi_json *to, const char *bytes, size_t length) {
+  if (length > to->most - to->at) length = to->most - to->at;
+  memcpy(to->text + to->at, bytes, length);
+  to->at += length;
+}
+
+static void digits(struct dmi_json *to, uint64_t number, unsigned base) {
+  char text[20];
+  size_t at = sizeof(text);
+  do {
+    text[--at] = "0123456789abcdef"[number % base];
+    number /= base;
+  } while (number);
+  dmi_json_raw(to, text + at, sizeof(text) - at);
+}
+
+void dmi_json_number(struct dmi_json *to, uint64_t number) {
+  digits(to, number, 10);
+}
+
+void dmi_json_hex(struct dmi_json *to, uint64_t number) {
+  digits(to, number, 16);
 }
 
 /* The length of the UTF-8 character here; 0: invalid. */
@@ -43,11 +68,11 @@ static size_t plain(const unsigned char *at, size_t most) {
 void dmi_json_text(struct dmi_json *to, const char *text) {
   const unsigned char *from = (const unsigned char *)(text ? text : "");
   size_t most = to->at + DMI_JSON_TEXT - 8;
-  dmi_json_put(to, "\"");
+  dmi_json_raw(to, "\"", 1);
   while (*from && to->at < most) {
     size_t length = plain(from, most - to->at);
     if (length) {
-      dmi_json_put(to, "%.*s", (int)length, (const char *)from);
+      dmi_json_raw(to, (const char *)from, length);
       from += length;
       continue;
     }
@@ -61,5 +86,5 @@ void dmi_json_text(struct dmi_json *to, const char *text) {
     }
     from += length ? length : 1;
   }
-  dmi_json_put(to, "\"");
+  dmi_json_raw(to, "\"", 1);
 }

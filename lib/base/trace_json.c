@@ -4,90 +4,129 @@
 #include "base/trace_json.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-/* ,"ts":12.345 in microseconds. */
-static void put_time(struct dmi_json *to, const char *name, int64_t ns) {
+/* ,"ts":12.345 in microseconds; `name` with what is around it. */
+static void put_time(struct dmi_json *to, const char *name, size_t length, int64_t ns) {
   const uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-  dmi_json_put(to, ",\"%s\":%s%" PRIu64 ".%03u", name, ns < 0 ? "-" : "", size / 1000,
-               (unsigned)(size % 1000));
+  const unsigned part = (unsigned)(size % 1000);
+  const char digits[4] = {'.', (char)('0' + part / 100), (char)('0' + part / 10 % 10),
+                          (char)('0' + part % 10)};
+  dmi_json_raw(to, name, length);
+  if (ns < 0) DMI_JSON_RAW(to, "-");
+  dmi_json_number(to, size / 1000);
+  dmi_json_raw(to, digits, sizeof(digits));
 }
+#define PUT_TIME(to, name, ns) put_time((to), ",\"" name "\":", sizeof(name) + 3, (ns))
 
-/* {"ph":"X","pid":1,"tid":2,"name":"..." */
-static void begin(struct dmi_json *to, const struct dmi_trace_line *line, const char *phase,
-                  const char *name) {
-  dmi_json_put(to, ",\n{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"name\":", phase,
-               line->member, line->item->tid);
-  dmi_json_text(to, name);
-}
-
-static void put_address(struct dmi_json *to, const char *name, uint64_t addr) {
-  dmi_json_put(to, "\"%s\":\"0x%" PRIx64 "\"", name, addr);
+/* {"ph":"X","pid":1,"tid":2,"name": */
+static void begin(struct dmi_json *to, const struct dmi_trace_line *line, char phase) {
+  DMI_JSON_RAW(to, ",\n{\"ph\":\"");
+  dmi_json_raw(to, &phase, 1);
+  DMI_JSON_RAW(to, "\",\"pid\":");
+  dmi_json_number(to, line->member);
+  DMI_JSON_RAW(to, ",\"tid\":");
+  dmi_json_number(to, line->item->tid);
+  DMI_JSON_RAW(to, ",\"name\":");
 }
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
-static void slice(struct dmi_json *to, const struct dmi_trace_line *line, const char *category,
-                  const char *name) {
-  begin(to, line, "X", name);
-  dmi_json_put(to, ",\"cat\":\"%s\"", category);
-  put_time(to, "ts", line->begin);
-  put_time(to, "dur", line->end > line->begin ? line->end - line->begin : 1);
-  dmi_json_put(to, ",\"args\":{");
+/* Its times, and the beginning of its arguments. */
+static void times(struct dmi_json *to, const struct dmi_trace_line *line) {
+  PUT_TIME(to, "ts", line->begin);
+  PUT_TIME(to, "dur", line->end > line->begin ? line->end - line->begin : 1);
+  DMI_JSON_RAW(to, ",\"args\":{");
 }
 
 static void call(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
-  slice(to, line, "call", line->name);
-  dmi_json_put(to, "\"waits\":\"%s\"", line->waits ? line->waits : "");
+  begin(to, line, 'X');
+  dmi_json_text(to, line->name);
+  DMI_JSON_RAW(to, ",\"cat\":\"call\"");
+  times(to, line);
+  DMI_JSON_RAW(to, "\"waits\":");
+  dmi_json_text(to, line->waits);
   if (item->addr) {
-    dmi_json_put(to, ",");
-    put_address(to, "addr", item->addr);
-    dmi_json_put(to, ",\"size\":%" PRIu64, item->size);
+    DMI_JSON_RAW(to, ",\"addr\":\"0x");
+    dmi_json_hex(to, item->addr);
+    DMI_JSON_RAW(to, "\",\"size\":");
+    dmi_json_number(to, item->size);
   }
   if (item->map) {
-    dmi_json_put(to, ",");
-    put_address(to, "mapping", item->map);
-    dmi_json_put(to, ",\"page\":%" PRIu64 ",\"owner\":%" PRIu32, item->page, item->member);
+    DMI_JSON_RAW(to, ",\"mapping\":\"0x");
+    dmi_json_hex(to, item->map);
+    DMI_JSON_RAW(to, "\",\"page\":");
+    dmi_json_number(to, item->page);
+    DMI_JSON_RAW(to, ",\"owner\":");
+    dmi_json_number(to, item->member);
   }
-  if (item->id) dmi_json_put(to, ",\"op\":\"%" PRIu64 "\"", item->id);
+  if (item->id) {
+    DMI_JSON_RAW(to, ",\"op\":\"");
+    dmi_json_number(to, item->id);
+    DMI_JSON_RAW(to, "\"");
+  }
   if (line->place) {
-    dmi_json_put(to, ",\"place\":");
+    DMI_JSON_RAW(to, ",\"place\":");
     dmi_json_text(to, line->place);
   }
-  dmi_json_put(to, "}}");
+  DMI_JSON_RAW(to, "}}");
 }
 
 /* A message, and one end of its arrow, at its beginning. */
 static void message(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
   const bool sends = item->kind == DMI_TRACE_SEND;
-  char name[64];
-  struct dmi_json text = {name, 0, sizeof(name)};
-  dmi_json_put(&text, "%s %s", sends ? "send" : "receive", line->name);
-  slice(to, line, "message", name);
-  dmi_json_put(to, "\"%s\":%" PRIu32 ",", sends ? "to" : "from", item->member);
-  put_address(to, "mapping", item->map);
-  dmi_json_put(to, ",\"page\":%" PRIu64 ",\"bytes\":%" PRIu64 "}}", item->page, item->size);
+  begin(to, line, 'X');
+  if (sends) {
+    DMI_JSON_RAW(to, "\"send ");
+  } else {
+    DMI_JSON_RAW(to, "\"receive ");
+  }
+  dmi_json_raw(to, line->name, strlen(line->name)); /* of lib/msg/table.h */
+  DMI_JSON_RAW(to, "\",\"cat\":\"message\"");
+  times(to, line);
+  if (sends) {
+    DMI_JSON_RAW(to, "\"to\":");
+  } else {
+    DMI_JSON_RAW(to, "\"from\":");
+  }
+  dmi_json_number(to, item->member);
+  DMI_JSON_RAW(to, ",\"mapping\":\"0x");
+  dmi_json_hex(to, item->map);
+  DMI_JSON_RAW(to, "\",\"page\":");
+  dmi_json_number(to, item->page);
+  DMI_JSON_RAW(to, ",\"bytes\":");
+  dmi_json_number(to, item->size);
+  DMI_JSON_RAW(to, "}}");
   if (!item->id) return;
-  begin(to, line, sends ? "s" : "f", "message");
-  dmi_json_put(to, ",\"cat\":\"message\",\"id\":\"0x%" PRIx64 "\"", item->id);
-  if (!sends) dmi_json_put(to, ",\"bp\":\"e\"");
-  put_time(to, "ts", line->begin);
-  dmi_json_put(to, "}");
+  begin(to, line, sends ? 's' : 'f');
+  DMI_JSON_RAW(to, "\"message\",\"cat\":\"message\",\"id\":\"0x");
+  dmi_json_hex(to, item->id);
+  DMI_JSON_RAW(to, "\"");
+  if (!sends) DMI_JSON_RAW(to, ",\"bp\":\"e\"");
+  PUT_TIME(to, "ts", line->begin);
+  DMI_JSON_RAW(to, "}");
 }
 
 static void step(struct dmi_json *to, const struct dmi_trace_line *line) {
-  slice(to, line, "step", line->name);
-  dmi_json_put(to, "\"number\":%" PRIu64 "}}", line->item->id);
+  begin(to, line, 'X');
+  dmi_json_text(to, line->name);
+  DMI_JSON_RAW(to, ",\"cat\":\"step\"");
+  times(to, line);
+  DMI_JSON_RAW(to, "\"number\":");
+  dmi_json_number(to, line->item->id);
+  DMI_JSON_RAW(to, "}}");
 }
 
 /* ---- Others ---------------------------------------------------------------------------------- */
 
 static void mark(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
-  begin(to, line, "i", line->name);
+  begin(to, line, 'i');
+  dmi_json_text(to, line->name);
   dmi_json_put(to, ",\"cat\":\"event\",\"s\":\"p\"");
-  put_time(to, "ts", line->begin);
+  PUT_TIME(to, "ts", line->begin);
   dmi_json_put(to, ",\"args\":{");
   if (item->member) dmi_json_put(to, "\"member\":%" PRIu32, item->member);
   if (item->member && item->id != UINT64_MAX)
@@ -96,16 +135,17 @@ static void mark(struct dmi_json *to, const struct dmi_trace_line *line) {
 }
 
 static void lost(struct dmi_json *to, const struct dmi_trace_line *line) {
-  begin(to, line, "i", "events lost");
-  dmi_json_put(to, ",\"cat\":\"lost\",\"s\":\"t\"");
-  put_time(to, "ts", line->begin);
+  begin(to, line, 'i');
+  dmi_json_put(to, "\"events lost\",\"cat\":\"lost\",\"s\":\"t\"");
+  PUT_TIME(to, "ts", line->begin);
   dmi_json_put(to, ",\"args\":{\"count\":%" PRIu64 "}}", line->item->size);
 }
 
 static void pool(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
-  begin(to, line, "C", "pool");
-  put_time(to, "ts", line->begin);
+  begin(to, line, 'C');
+  DMI_JSON_RAW(to, "\"pool\"");
+  PUT_TIME(to, "ts", line->begin);
   dmi_json_put(to,
                ",\"args\":{\"own\":%" PRIu64 ",\"copies\":%" PRIu64 ",\"spilled\":%" PRIu64 "}}",
                item->addr > item->page ? item->addr - item->page : 0, item->page, item->size);
