@@ -42,7 +42,9 @@ struct source {
   struct dmi_tracer_job *first, **last; /* pieces that wait for the clock */
   struct dmi_trace_clock clock;
   uint32_t questions; /* of the present round that are left; 0: none goes on */
-  int64_t asked, measured;
+  int64_t begun;      /* when it was asked first */
+  int64_t asked;      /* when the last question for its clock was sent */
+  int64_t measured;
 };
 
 struct dmi_tracer_file {
@@ -161,7 +163,7 @@ static void ask(struct dmi_tracer *tracer, struct source *source, enum dmi_see_w
       (struct dmi_msg_see){.number = what == DMI_SEE_CLOCK ? DMI_TRACER_CLOCK : DMI_TRACER_EVENTS,
                            .heard = source->written,
                            .what = (uint32_t)what};
-  source->asked = dmi_clock_ns();
+  if (what == DMI_SEE_CLOCK) source->asked = dmi_clock_ns();
   dmi_runtime_send(process_of(tracer), source->uid, &msg);
 }
 
@@ -171,14 +173,16 @@ static void measure(struct dmi_tracer *tracer, struct source *source) {
   ask(tracer, source, DMI_SEE_CLOCK);
 }
 
-/* Its clock was never measured, and is not any more: its last item is of now. */
+/* Its first round was not over when it ended: its last item is of the time between the first
+ * question and now, so it is as an answer that took so long. */
 static void guess(struct source *source, const struct dmi_tracer_job *job) {
-  struct dmi_trace_answer answer = {job->heard, job->heard, job->heard, job->heard};
+  struct dmi_trace_answer answer = {source->begun, source->begun, source->begun, job->heard};
   struct dmi_trace_item item;
   const char *text;
   size_t at = 0;
   while (dmi_trace_item_get(job->piece.ptr, job->piece.len, &at, &item, &text)) {
     if (item.end) answer.got = answer.sent = item.end;
+    if (!item.end && item.begin) answer.got = answer.sent = item.begin;
   }
   dmi_trace_clock_answer(&source->clock, &answer);
   dmi_trace_clock_round(&source->clock);
@@ -247,6 +251,12 @@ static void on_no(struct dmi_tracer *tracer, struct source *source,
   is_over(tracer, source);
 }
 
+static void begin(struct dmi_tracer *tracer, struct source *source) {
+  source->begun = dmi_clock_ns();
+  ask(tracer, source, DMI_SEE_TRACE);
+  measure(tracer, source);
+}
+
 /* Asks members that are new. */
 static void on_view(struct dmi_tracer *tracer) {
   struct dmi_process *process = process_of(tracer);
@@ -260,7 +270,7 @@ static void on_view(struct dmi_tracer *tracer) {
   }
   dmi_epoch_leave();
   for (struct source *at = tracer->file->sources; at; at = at->next) {
-    if (!at->is_self && !at->asked) ask(tracer, at, DMI_SEE_TRACE);
+    if (!at->is_self && !at->begun) begin(tracer, at);
     if (!at->is_self && !at->is_over && !core->is_there(core->arg, at->uid)) is_over(tracer, at);
   }
 }
