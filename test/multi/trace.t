@@ -79,7 +79,7 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   $third->expect_event('left');
   $third->wait_exit(0);
   # What it has sent is there: wait until its events are in the file.
-  $t->wait_until(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"name":"process 3 / }, 'events of the fourth');
+  $t->wait_looking(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"name":"process 3 / }, 'events of the fourth');
   $fourth->kill_now;
   $fourth->wait_exit(signal => 'KILL');
   $first->expect_out(qr/^over/m);
@@ -93,7 +93,7 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   diag(lost($events) . ' events were lost') if lost($events);
   is(scalar(grep { $_->{args}{process} } marks($events, 'member_lost')), 2, 'both that are left tell of the loss');
   ok(scalar(grep { $_->{args}{member} == $left } marks($events, 'member_gone'), marks($events, 'member_left')), 'and of who has left');
-  ok(scalar(grep { $_->{pid} == $left } marks($events, $_)), "the leaver itself: $_") for qw(opened closed dismissed left);
+  ok(scalar(grep { $_->{pid} == $left } marks($events, $_)), "the leaver itself: $_") for qw(closed dismissed left);
   my %calls;
   push @{ $calls{ $_->{name} } }, $_ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' } @$events;
   my ($lock) = grep { $_->{args}{waits} eq 'lock' } @{ $calls{DMI_mutex_lock} // [] };
@@ -132,6 +132,25 @@ SKIP: {
   cmp_ok($error, '>', 0, "the other clock was measured: +-$error us");
   my @late = grep { ($_->{ts} // 0) > 1e9 } @$events;
   is(scalar @late, 0, 'no event is where that clock is');
+}
+
+# ---- A witness ---------------------------------------------------------------------------------
+
+# It joins a program that runs, writes its trace for a while, and leaves.
+{
+  my $file = $t->dir . '/witness.json';
+  my $first = $t->start($program, args => [1, 1, 0], opts => $survives, name => 'first');
+  $first->expect_out(qr/^works/m);
+  my $witness = $t->spawn([$t->build . '/bin/dmirun', '--witness', -i => '127.0.0.1', -p => $first->port, -l => 0, '--trace', $file],
+    name => 'witness');
+  $t->wait_looking(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"name":"process 0 / }, 'the witness hears of the first');
+  $witness->signal('INT');
+  $witness->wait_exit(0);
+  $first->signal('INT');
+  $first->wait_exit(0);
+  my $events = trace_of($file);
+  my %name = named($events);
+  is(scalar keys %name, 2, 'a witness writes the trace of a program that runs');
 }
 
 # ---- Files that cannot be written ---------------------------------------------------------------
@@ -177,7 +196,7 @@ SKIP: {
   my $file = $t->dir . '/killed.json';
   my $first = $t->start($program, args => [1, 1, 0], opts => ['--trace', $file], name => 'killed');
   $first->expect_out(qr/^works/m);
-  $t->wait_until(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"opened"/ }, 'it has opened, says the file');
+  $t->wait_looking(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"opened"/ }, 'it has opened, says the file');
   $first->kill_now;
   $first->wait_exit(signal => 'KILL');
   my $events = trace_of($file, open => 1);
