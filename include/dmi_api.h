@@ -107,8 +107,8 @@ typedef struct {
  * Waits until the operation that `status` was given to is complete.  *ret_ptr (may be NULL) gets
  * what the synchronous call would have returned; when that is DMI_FALSE, DMI_errno() of this thread
  * is set too.  Waiting again gives the same result.  For a call that returned DMI_FALSE it gives
- * DMI_FALSE.  A status of zero bytes, which no call was given yet, gives DMI_FALSE (DMI_EINVAL); a
- * status whose bytes were never set must not be waited for.
+ * DMI_FALSE.  A status of zero bytes, which no call was given yet, gives DMI_FALSE (DMI_EINVAL); one
+ * whose bytes were never set must not be waited for (DMI_EINVAL in most cases, else it may not end).
  *
  * Until then everything that the operation stores into must stay alive: the buffer of DMI_read, the
  * places of old values, flags, addresses and handles, and *status itself.  What it only reads, such

@@ -51,8 +51,11 @@ bool dmi_status_is_done(struct dmi_status *status) {
   return atomic_load_explicit(&status->state, memory_order_acquire) == DMI_STATUS_DONE;
 }
 
-bool dmi_status_is_new(struct dmi_status *status) {
-  return atomic_load_explicit(&status->state, memory_order_relaxed) == 0;
+bool dmi_status_is_none(struct dmi_status *status) {
+  uint32_t state = atomic_load_explicit(&status->state, memory_order_relaxed);
+  const uint32_t is = state & (DMI_STATUS_IN_FLIGHT | DMI_STATUS_DONE);
+  if (is == DMI_STATUS_IN_FLIGHT) return state >> DMI_STATUS_NUDGE > DMI_STATUS_NUDGE_MOST;
+  return state != DMI_STATUS_DONE;
 }
 
 void dmi_status_spin(struct dmi_status *status) {

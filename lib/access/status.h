@@ -20,6 +20,7 @@
 #define DMI_STATUS_DONE 2u
 #define DMI_STATUS_WAITED 4u
 #define DMI_STATUS_NUDGE 3
+#define DMI_STATUS_NUDGE_MOST (1u << 24) /* it is a descriptor */
 
 struct dmi_net;
 struct dmi_net_look;
@@ -48,8 +49,9 @@ int32_t dmi_status_succeed(DMI_local_status_t *status);
  * waiting for it ends. Returns DMI_FALSE, and DMI_errno() is set. */
 int32_t dmi_status_refuse(DMI_local_status_t *status, int32_t error);
 bool dmi_status_is_done(struct dmi_status *status);
-/* True if it is all zero bytes: it was given to no call yet. */
-bool dmi_status_is_new(struct dmi_status *status);
+/* True if it was given to no call yet: zero bytes, or others that no call leaves there.  (Not all
+ * bytes that nobody has set can be told from those.) */
+bool dmi_status_is_none(struct dmi_status *status);
 /* Spins for a while until it is done, yielding the processor in between. */
 void dmi_status_spin(struct dmi_status *status);
 /* Waits for at most `ns` nanoseconds (below a second); true if it is done.  Several threads may

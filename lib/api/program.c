@@ -48,7 +48,7 @@ static void finish(DMI_local_status_t *status, int32_t error, int32_t *ret_ptr,
 static int32_t bad_status(DMI_local_status_t *status) {
   if (!status) return dmi_because(DMI_EINVAL, "the status is NULL");
   if (dmi_in_function) return DMI_EINFUNC;
-  if (!dmi_status_is_new(dmi_status_of(status))) return DMI_OK;
+  if (!dmi_status_is_none(dmi_status_of(status))) return DMI_OK;
   return dmi_because(DMI_EINVAL, "no call was given this status");
 }
 

@@ -135,6 +135,8 @@ static void nearly(struct locals *l) {
 }
 
 static void others(int pattern) {
+  DMI_local_status_t status;
+  int32_t ret = 7;
   DMI_client_t *client;
   DMI_data_t data;
   DMI_thread_t thread;
@@ -150,6 +152,13 @@ static void others(int pattern) {
   FAILS(DMI_detach(thread, NULL), DMI_ETHREAD);
   FAILS(DMI_wake(thread, NULL), DMI_ETHREAD);
   memset(&farm, 0, sizeof(farm));
+  fill(pattern, &status, sizeof(status));
+  if (pattern != SMALL && pattern != RANDOM) { /* they could be a call's */
+    FAILS(DMI_check(&status, &ret), DMI_EINVAL);
+    DMI_wait(&status, &ret);
+    EQ(ret, DMI_FALSE);
+    EQ(DMI_errno(), DMI_EINVAL);
+  }
   FAILS(DMI_farm_result(&farm, 0, &value, NULL), DMI_EADDR);
   FAILS(DMI_farm_free(&farm), DMI_EADDR);
 }
