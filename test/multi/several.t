@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use DMITerminal;
 use POSIX ();
 
 my $t = DMITest->new(timeout => 120);
@@ -124,6 +125,18 @@ $mw->expect_err(qr{^dmirun: localhost/2: died of signal 9\n}m);
 $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');
 ok($_->(30 * ($ENV{DMI_TEST_SLOW} || 1)), 'no process is left behind') for @ends;
+
+# In a terminal: Ctrl+C asks all of them once, and they read what is typed.
+SKIP: {
+  skip('tmux is not installed', 1) if DMITerminal::missing();
+  my $terminal = DMITerminal->new($t, 100, 30);
+  $terminal->run("$dmirun -n 2 --tag $program; echo \"status \$?\"");
+  $terminal->shows(qr/^localhost: members: 0 1 *$/m, 'two members');
+  $terminal->keys('C-c');
+  my $screen = $terminal->shows(qr/^status 0 *$/m, 'Ctrl+C: all of them leave');
+  is(scalar(() = $screen =~ /=== finalized ===/g), 2, 'each in order');
+  $terminal->close;
+}
 
 # Others join them, and they join others.
 my $first = $t->start($program, name => 'first');
