@@ -22,6 +22,15 @@ my $cluster = DMICluster->new($t, hosts => 2);
 my ($here, $there) = ($dir, "$dir/there");
 mkdir "$here/bin" or die;
 File::Copy::copy($program, "$here/bin/prog") or die;
+# The last byte, which nobody reads, tells one from another.
+sub mark {
+  my ($byte, $mode) = @_;
+  open my $file, $mode, "$here/bin/prog" or die;
+  seek $file, -1, 2 or die if $mode eq '+<';
+  print $file $byte;
+  close $file or die;
+}
+mark('1', '>>');
 chmod 0750, "$here/bin/prog" or die;
 open my $nodes, '>', "$dir/nodes" or die;
 print $nodes "h1\nh2\n";
@@ -62,9 +71,7 @@ is(number(), $first, 'so it is not copied again');
 
 # A new one is brought while the old one runs.
 runs('an old one runs', sub {
-  open my $file, '>>', "$here/bin/prog" or die;
-  print $file "\0";
-  close $file or die;
+  mark('2', '+<');
   my $other = start('--copy', 'bin/prog');
   $other->expect_err(qr/(?s:=== opened ===.*){2}/);
   isnt(number(), $first, 'it is replaced');
