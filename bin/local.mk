@@ -20,6 +20,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Copy.pm \
 	Events.pm \
 	Frames.pm \
+	Json.pm \
 	Key.pm \
 	Launch.pm \
 	Look.pm \

@@ -2,13 +2,26 @@
  * see_member.c - what can be seen of this process that only its daemon may read: the members, the
  * process itself, its traffic.  One line of JSON each (docs/seeing.md).
  */
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "node/pager.h"
 #include "node/runtime.h"
 #include "node/see_int.h"
 #include "node/thread.h"
+
+/* ,"address":"10.0.0.1","port":7880: where this process reaches it; nothing of itself. */
+static void put_address(struct dmi_json *to, const struct dmi_addr *addr) {
+  static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
+  char text[INET6_ADDRSTRLEN];
+  bool is_ipv4 = memcmp(addr->ip, ipv4, sizeof(ipv4)) == 0;
+  if (!addr->port ||
+      !inet_ntop(is_ipv4 ? AF_INET : AF_INET6, addr->ip + (is_ipv4 ? 12 : 0), text, sizeof(text)))
+    return;
+  dmi_json_put(to, ",\"address\":\"%s\",\"port\":%u", text, addr->port);
+}
 
 static const char *state_of(const struct dmi_process *process, const struct dmi_peer *peer) {
   if (peer->witness) return "witness";
@@ -23,6 +36,7 @@ static void put_member(const struct dmi_process *process, const struct dmi_peer 
   dmi_json_text(to, peer->info.host);
   dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
                peer->info.memory);
+  if (peer->uid != process->access.core.self) put_address(to, &peer->addr);
   if (peer->uid == dmi_member_coordinator(process->member))
     dmi_json_put(to, ",\"coordinator\":true");
   if (peer->uid == process->access.core.self) dmi_json_put(to, ",\"asked\":true");

@@ -5,6 +5,7 @@ package DMI::Look;
 
 use strict;
 use warnings;
+use DMI::Json ();
 use JSON::PP ();
 use POSIX ();
 
@@ -91,6 +92,8 @@ sub _wait {
     if !select $bits, undef, undef, $PATIENCE;
 }
 
+sub pid { return $_[0]{pid} }
+
 # The other program has said why.
 sub _ended {
   my ($self) = @_;
@@ -106,7 +109,7 @@ sub _answered {
     return $question->{then}->(undef);
   }
   for my $line (split /\n/, $text) {
-    my $hash = eval { JSON::PP->new->utf8->decode($line) };
+    my $hash = eval { DMI::Json::decode($line) };
     push @{ $question->{lines} }, $hash if ref $hash eq 'HASH';
   }
   return $question->{then}->($question->{lines}) if $next eq '0';
@@ -116,7 +119,7 @@ sub _answered {
 
 sub finish {
   my ($self) = @_;
-  close $self->{questions};
+  close $_ for @$self{qw(questions answers)};
   waitpid $self->{pid}, 0;
 }
 
