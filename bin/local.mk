@@ -10,6 +10,15 @@ bin_dmi_witness_SOURCES = bin/witness.c
 bin_dmi_witness_LDADD = libdmi.la $(DMI_LIBS)
 bin_dmi_witness_LDFLAGS = -static
 
+# The HTTP server of dmirun --web.
+if HAVE_MICROHTTPD
+start_PROGRAMS += bin/dmi-web
+bin_dmi_web_SOURCES = web/feed.c web/feed.h web/http.c web/http.h web/listen.c web/listen.h web/main.c \
+	web/policy.c web/policy.h web/stream.c web/stream.h web/text.c web/text.h
+bin_dmi_web_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+bin_dmi_web_LDADD = $(MICROHTTPD_LIBS) $(SODIUM_LIBS)
+endif
+
 # Modules of the launchers: in the build tree these take them from the source, as they are.
 perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
