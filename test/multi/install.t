@@ -68,10 +68,11 @@ sub check_files {
     'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
     "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
     'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
+    (-x "$build/bin/dmi-web" ? "$start/dmi-web" : ()), (map { "share/dmi/perl/DMI/Web/page.$_" } qw(html css js)),
     map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
   is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
   like(readlink("$real/$lib/libdmi.so") // "",, qr/^libdmi\.so\.\d+\.\d+\.\d+$/, 'the library has its versions');
-  my @ours = grep { !m{\.(?:a|so[.\d]*|o)$|/dmi-witness$|/dmifarm$|/ox_dmi$} } @there;    # compiled files name their sources
+  my @ours = grep { !m{\.(?:a|so[.\d]*|o)$|/dmi-w(?:itness|eb)$|/dmifarm$|/ox_dmi$} } @there;    # compiled files name their sources
   is_deeply([grep { names_tree(content("$real/$_"), $prefix) } @ours], [],
     'no file names the build or source directory');
   check_names($real, map { "$real/$_" } $doc, $man);

@@ -127,6 +127,15 @@ sub ox_place {
   return $text;
 }
 
+# Where the page of --web is served.
+sub web_place {
+  my ($text) = @_;
+  my $addr = qr/[\w.%-]+|\[[0-9A-Fa-f:.%]+\]/;
+  die "--web $text: an address and a port are needed, or a port: [ADDR:]PORT (0: any)\n"
+    unless $text =~ /^(?:$addr:)?(\d{1,5})\z/ && $1 <= 65535 && length $text < 256;
+  return $text;
+}
+
 sub seconds {
   my ($option, $text, $least) = @_;
   die "$option $text: must be a number of seconds from $least on\n"

@@ -1,0 +1,76 @@
+# Watch.pm - looks at a running program again and again, by whichever of its processes answers: when the
+# one that was asked leaves, another one is asked.
+package DMI::Web::Watch;
+
+use strict;
+use warnings;
+use DMI::Look ();
+
+# DMI::Web::Watch->new(command => [...], key => 'line of the key' or undef).  Whom to ask first is in the
+# environment, as for dmirun --status.
+sub new {
+  my ($class, %opt) = @_;
+  return bless { %opt, others => [] }, $class;
+}
+
+# The process that asks; undef: none now.
+sub pid { return $_[0]{look} && $_[0]{look}->pid }
+
+# The key for the next one, from a pipe: a descriptor can be read only once.
+sub _give_key {
+  my ($self) = @_;
+  return if !defined $self->{key};
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  syswrite $writer, $self->{key};
+  require Fcntl;
+  fcntl $reader, Fcntl::F_SETFD(), 0;
+  $ENV{DMI_KEY_FD} = fileno $reader;
+  return $reader;
+}
+
+sub _nowhere {
+  open my $null, '>', '/dev/null' or die "/dev/null: $!\n";
+  return $null;
+}
+
+sub _attach {
+  my ($self, $address) = @_;
+  local %ENV = %ENV;
+  if ($address) {
+    delete $ENV{DMI_JOIN_FILE};
+    @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT)} = @$address;
+  }
+  my $key = $self->_give_key;
+  $self->{look} = DMI::Look->new(command => $self->{command}, err => $self->{quiet} && _nowhere(),
+    ended => sub { die "it has ended\n" });
+}
+
+# What there is to see (DMI::Look->all); undef: nobody answers, and why() says why.
+sub all {
+  my ($self, @parts) = @_;
+  my @ways = $self->{look} ? ('now') : ();
+  for my $way (@ways, undef, @{ $self->{others} }) {
+    my $all = eval {
+      $self->_attach($way) if ($way // '') ne 'now';
+      $self->{look}->all(@parts);
+    };
+    if ($all && @{ $all->{members} }) {
+      $self->{others} = [map { [@$_{qw(address port)}] } grep { defined $_->{address} } @{ $all->{members} }];
+      return $all;
+    }
+    $self->{why} = $@ || 'it is no member';
+    $self->detach;
+  }
+  return;
+}
+
+sub why { return $_[0]{why} =~ s/\n\z//r }
+
+# Nothing is asked, and no connection is left.
+sub detach {
+  my ($self) = @_;
+  my $look = delete $self->{look} or return;
+  $look->finish;
+}
+
+1;

@@ -1,0 +1,349 @@
+// page.js - what the page of dmirun --web does (docs/web.md): it shows what comes as server-sent events, `members`
+// and `threads`.  All text of theirs is set as text, never as HTML.
+'use strict';
+
+const SPAN = 300;        // seconds of the timeline
+const LOG_LONGEST = 200; // lines
+const $ = (id) => document.getElementById(id);
+const make = (name, className) => { const node = document.createElement(name); if (className) node.className = className; return node; };
+
+// Changes the document only where it is different.
+const text = (node, value) => { if (node.textContent !== value) node.textContent = value; };
+const style = (node, name, value) => { if (node.style[name] !== value) node.style[name] = value; };
+const kind = (node, value) => { if (node.className !== value) node.className = value; };
+
+// ---- Numbers as text
+
+function bytes(count) {
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB', 'TiB']) {
+    if (count < 1024 || unit === 'TiB') return (unit === 'B' || count >= 100 ? count.toFixed(0) : count.toFixed(1)) + ' ' + unit;
+    count /= 1024;
+  }
+}
+function duration(seconds) {
+  if (seconds < 100) return seconds.toFixed(seconds < 10 ? 1 : 0) + ' s';
+  return seconds < 6000 ? Math.floor(seconds / 60) + ' min' : Math.floor(seconds / 3600) + ' h';
+}
+const perSecond = (rate, unit) => rate === undefined ? '–' : unit === 'bytes' ? bytes(rate) + '/s' : rate.toFixed(rate < 10 && rate > 0 ? 1 : 0) + '/s';
+const nameOf = (member) => member.process < 0 ? 'not welcomed' : String(member.process);
+
+// ---- What is known
+
+const known = { members: null, threads: null, at: 0, chosen: null, ended: false };
+const history = new Map(); // thread => { runs: [{ from, to, state }], label, order }
+
+function rates(event) {
+  const before = new Map((known.members ? known.members.members : []).map((member) => [member.member, member]));
+  const seconds = known.members ? event.at - known.members.at : 0;
+  for (const member of event.members) {
+    const was = before.get(member.member);
+    if (!was || !(seconds > 0)) continue;
+    for (const [rate, count] of [['in', 'bytes_in'], ['out', 'bytes_out'], ['fault', 'faults']]) {
+      if (member[count] === undefined || was[count] === undefined) continue;
+      member[rate] = Math.max(0, member[count] - was[count]) / seconds;
+    }
+  }
+}
+
+function log(line) {
+  const item = make('li'), when = make('time');
+  when.textContent = new Date().toTimeString().slice(0, 8);
+  item.append(when, line);
+  $('log').prepend(item);
+  while ($('log').children.length > LOG_LONGEST) $('log').lastChild.remove();
+}
+
+// Who has come, gone, or is in another state than before.
+function compare(event) {
+  const now = new Map(event.members.map((member) => [member.member, member]));
+  const before = new Map((known.members ? known.members.members : []).map((member) => [member.member, member]));
+  const name = (member) => `process ${nameOf(member)} (${member.host})`;
+  for (const [number, member] of now) {
+    const was = before.get(number);
+    if (!was) { if (known.members) log(`${name(member)} has joined`); continue; }
+    if (was.process !== member.process) log(`${name(member)} is welcomed`);
+    if (was.state === member.state) continue;
+    if (member.state === 'silent') log(`${name(member)} gives no answer`);
+    else if (was.state === 'silent') log(`${name(member)} answers again`);
+    else log(`${name(member)}: ${member.state}`);
+  }
+  for (const [number, member] of before) if (!now.has(number)) log(`${name(member)} is gone`);
+}
+
+function onMembers(event) {
+  known.at = performance.now();
+  known.interval = event.seconds;
+  if (event.ended) {
+    known.ended = true;
+    log(event.ended);
+    source.close();
+  }
+  alarm('trouble', event.ended || event.trouble);
+  if (!event.members) return draw(drawHead);
+  rates(event);
+  compare(event);
+  known.members = event;
+  draw(drawHead, drawMembers);
+}
+
+function onThreads(event) {
+  const circles = event.deadlocks.map((circle) => circle.join('\n'));
+  alarm('deadlock', circles.length ? 'Deadlock: none of these threads can go on' : '', circles.join('\n\n'));
+  if (circles.length && !known.deadlocks) log('a deadlock: see above');
+  known.deadlocks = circles.length;
+  remember(event);
+  known.threads = event;
+  draw(drawThreads, drawMappings, drawTimeline);
+}
+
+function alarm(id, head, body) {
+  const node = $(id);
+  kind(node, head ? 'alarm on' : 'alarm');
+  if (!head) return;
+  if (!node.firstChild) node.append(make('b'), make('span'));
+  text(node.firstChild, head);
+  text(node.lastChild, body || '');
+}
+
+// ---- Drawing: one part of the page in each frame, so that no frame takes long
+
+const parts = new Set();
+const frames = []; // how long each took, in ms
+const dmi = window.dmi = { frames, measure: false, known };
+
+function draw(...more) {
+  if (!parts.size && more.length) requestAnimationFrame(frame);
+  for (const part of more) parts.add(part);
+}
+
+function frame() {
+  const began = performance.now();
+  const [part] = parts;
+  parts.delete(part);
+  part();
+  if (dmi.measure) document.body.getBoundingClientRect(); // what the layout takes, too
+  frames.push(performance.now() - began);
+  if (frames.length > 1000) frames.shift();
+  if (parts.size) requestAnimationFrame(frame);
+}
+
+// A table whose rows have keys: `fill` puts an item into the cells of its row.
+function rows(table, items, keyOf, fresh, fill) {
+  const body = table.tBodies[0];
+  const old = table.known || new Map(), next = new Map();
+  let at = body.firstChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    const row = old.get(key) || fresh(item);
+    fill(row, item);
+    next.set(key, row);
+    old.delete(key);
+    if (row === at) at = at.nextSibling;
+    else body.insertBefore(row, at);
+  }
+  for (const row of old.values()) row.remove();
+  table.known = next;
+}
+
+function newRow(classes) {
+  const row = make('tr');
+  row.cells_ = classes.map((name) => row.appendChild(make('td', name)));
+  return row;
+}
+
+function bar(cell, parts_) {
+  const label = cell.appendChild(make('span')), line = cell.appendChild(make('div', 'bar'));
+  return { label, parts: Array.from({ length: parts_ }, () => line.appendChild(make('i'))) };
+}
+
+// ---- Parts
+
+function drawHead() {
+  const fresh = $('fresh'), event = known.members;
+  kind(fresh, known.ended || known.lost ? 'stale' : '');
+  text(fresh, known.ended ? 'ended' : known.lost ? 'connection lost; trying again' : known.interval > 5 ? `live, every ${known.interval.toFixed(0)} s` : 'live');
+  if (!event) return;
+  const sum = (of) => event.members.reduce((all, member) => all + (of(member) || 0), 0);
+  text($('count'), String(event.members.length));
+  text($('cores'), String(sum((member) => member.cores)));
+  text($('running'), String(sum((member) => member.threads)));
+  text($('memory'), bytes(sum((member) => member.pool && member.pool.used)) + ' of ' + bytes(sum((member) => member.pool && member.pool.limit)));
+  text($('traffic'), perSecond(sum((member) => member.out), 'bytes'));
+}
+
+function freshMember(member) {
+  const row = newRow(['', '', '', 'num', 'num', 'num', '', 'num', 'num', 'num', 'num']);
+  row.badge = row.cells_[2].appendChild(make('span'));
+  row.pool = bar(row.cells_[6], 1);
+  row.rate = [8, 9, 10].map((at) => bar(row.cells_[at], 1));
+  row.onclick = () => { known.chosen = known.chosen === member.member ? null : member.member; draw(drawMembers, drawThreads, drawTimeline); };
+  return row;
+}
+
+function drawMembers() {
+  const { members } = known.members;
+  const most = (rate) => Math.max(1, ...members.map((member) => member[rate] || 0));
+  const rate = [['in', 'bytes', most('in')], ['out', 'bytes', most('out')], ['fault', 'count', most('fault')]];
+  rows($('members'), members, (member) => member.member, freshMember, (row, member) => {
+    const cells = row.cells_, { pool } = member;
+    if (row.dataset.process !== String(member.process)) row.dataset.process = member.process;
+    kind(row, known.chosen === member.member ? 'chosen' : '');
+    text(cells[0], nameOf(member) + (member.first ? ' · first' : ''));
+    text(cells[1], member.host);
+    kind(row.badge, 'badge s-' + member.state);
+    text(row.badge, member.state);
+    text(cells[3], member.now ? duration(member.now - member.since) : '–');
+    text(cells[4], String(member.cores));
+    text(cells[5], member.threads === undefined ? '–' : String(member.threads));
+    text(row.pool.label, pool ? `${bytes(pool.used)} of ${bytes(pool.limit)}` : '–');
+    style(row.pool.parts[0], 'width', pool ? (100 * pool.used / Math.max(1, pool.limit)).toFixed(1) + '%' : '0%');
+    text(cells[7], pool ? bytes(pool.spilled) : '–');
+    rate.forEach(([name, unit, top], at) => {
+      text(row.rate[at].label, perSecond(member[name], unit));
+      style(row.rate[at].parts[0], 'width', (100 * (member[name] || 0) / top).toFixed(0) + '%');
+    });
+  });
+}
+
+const kinds = new Set(['computes', 'outside', 'page', 'lock', 'barrier', 'suspend', 'silent']);
+const kindOf = (state) => kinds.has(state) ? state : 'wait';
+const memberOf = (number) => known.members && known.members.members.find((member) => member.member === number);
+const processOf = (number) => { const member = memberOf(number); return member ? nameOf(member) : '?'; };
+const chosen = (thread) => known.chosen === null || thread.member === known.chosen;
+
+function freshThread() {
+  const row = newRow(['', '', 'num', 'wrap mono', 'wrap']);
+  row.badge = row.cells_[1].appendChild(make('span'));
+  return row;
+}
+
+function drawThreads() {
+  const shown = known.threads ? known.threads.threads.filter(chosen) : [];
+  text($('which'), known.chosen === null ? '' : `of process ${processOf(known.chosen)}`);
+  $('everyone').hidden = known.chosen === null;
+  rows($('threads'), shown, (thread) => thread.thread, freshThread, (row, thread) => {
+    const cells = row.cells_;
+    text(cells[0], `${thread.name} of ${processOf(thread.member)}`);
+    kind(row.badge, 'badge s-' + kindOf(thread.state));
+    text(row.badge, thread.state);
+    text(cells[2], thread.ns === undefined ? '' : duration(thread.ns / 1e9));
+    text(cells[3], thread.call ? `${thread.call} at ${thread.place}` : 'no call of DMI yet');
+    text(cells[4], thread.waits || '');
+  });
+}
+
+const hue = (number) => `hsl(${(number * 137.5) % 360} 50% 55%)`;
+
+function drawMappings() {
+  const shown = known.threads.mappings.filter((mapping) => !mapping.allocator || Object.values(mapping.of).some((of) => of.owned || of.copies));
+  const fresh = () => {
+    const row = newRow(['mono', 'num', 'num', '', 'num', 'num']);
+    row.owners = row.cells_[3].appendChild(make('div', 'owners'));
+    return row;
+  };
+  rows($('mappings'), shown, (mapping) => mapping.mapping, fresh, (row, mapping) => {
+    const cells = row.cells_, of = Object.entries(mapping.of);
+    const sum = (what) => of.reduce((all, [, has]) => all + (has[what] || 0), 0);
+    const owned = of.filter(([, has]) => has.owned), all = sum('owned');
+    text(cells[0], mapping.mapping + (mapping.allocator ? ' (DMI_malloc)' : ''));
+    text(cells[1], bytes(mapping.page_size));
+    text(cells[2], String(mapping.pages));
+    while (row.owners.children.length > owned.length) row.owners.lastChild.remove();
+    while (row.owners.children.length < owned.length) row.owners.append(make('i'));
+    owned.forEach(([number, has], at) => {
+      const part = row.owners.children[at];
+      style(part, 'width', (100 * has.owned / all).toFixed(2) + '%');
+      style(part, 'background', hue(Number(number)));
+      const title = `process ${processOf(Number(number))}: ${has.owned} pages`;
+      if (part.title !== title) part.title = title;
+    });
+    text(cells[4], String(sum('copies')));
+    text(cells[5], of.some(([, has]) => has.faults !== undefined) ? String(sum('faults')) : '–');
+  });
+}
+
+// ---- The timeline
+
+function remember(event) {
+  const before = known.threads ? known.threads.at : event.at;
+  for (const thread of event.threads) {
+    const entry = history.get(thread.thread) || { runs: [] };
+    const state = kindOf(thread.state), last = entry.runs[entry.runs.length - 1];
+    Object.assign(entry, { member: thread.member, label: thread.name === 'DMI_main' ? 'main' : thread.name.replace('thread ', '') });
+    if (last && last.to >= before && last.state === state) last.to = event.at;
+    else entry.runs.push({ from: last && last.to >= before ? last.to : before, to: event.at, state });
+    history.set(thread.thread, entry);
+  }
+  for (const [key, entry] of history) {
+    entry.runs = entry.runs.filter((run) => run.to > event.at - SPAN);
+    if (!entry.runs.length) history.delete(key);
+  }
+}
+
+const canvas = document.querySelector('#timeline canvas');
+const GUTTER = 92, AXIS = 18;
+
+function drawTimeline() {
+  const event = known.threads;
+  if (!event) return;
+  const all = [...history.values()].filter(chosen).sort((a, b) => a.member - b.member);
+  const high = Math.max(4, Math.min(16, Math.floor(520 / Math.max(1, all.length))));
+  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = all.length * high + AXIS;
+  const css = getComputedStyle(document.documentElement);
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = height + 'px';
+  }
+  const pen = canvas.getContext('2d');
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  const x = (at) => GUTTER + (width - GUTTER) * (1 - (event.at - at) / SPAN);
+  // All of one colour at once.
+  const paths = new Map();
+  all.forEach((entry, row) => {
+    for (const run of entry.runs) {
+      if (!paths.has(run.state)) paths.set(run.state, new Path2D());
+      const from = Math.max(GUTTER, x(run.from));
+      paths.get(run.state).rect(from, row * high + 0.5, Math.max(1, x(run.to) - from), high - (high > 6 ? 2 : 1));
+    }
+  });
+  for (const [state, path] of paths) { pen.fillStyle = css.getPropertyValue('--' + state); pen.fill(path); }
+  pen.font = '11px system-ui, sans-serif';
+  pen.textBaseline = 'middle';
+  pen.fillStyle = css.getPropertyValue('--dim');
+  // A label for each row, or for each process where rows are low.
+  let last = null;
+  all.forEach((entry, row) => {
+    const first = entry.member !== last;
+    last = entry.member;
+    if (high >= 11 || (first && (row === 0 || row * high - drawTimeline.at >= 11))) {
+      drawTimeline.at = row * high;
+      pen.fillText(high >= 11 ? `${processOf(entry.member)} · ${entry.label}` : `process ${processOf(entry.member)}`, 0, Math.max(6, row * high + high / 2), GUTTER - 8);
+    }
+  });
+  for (let minute = 0; minute <= SPAN / 60; minute++) {
+    const at = x(event.at - minute * 60), label = minute ? `−${minute} min` : 'now';
+    pen.fillText(label, Math.min(width - pen.measureText(label).width, Math.max(GUTTER, at - pen.measureText(label).width / 2)), height - AXIS / 2);
+  }
+}
+
+// ---- Begin
+
+$('everyone').onclick = () => { known.chosen = null; draw(drawMembers, drawThreads, drawTimeline); };
+window.addEventListener('resize', () => draw(drawTimeline));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => draw(drawTimeline));
+
+const source = new EventSource('events' + location.search);
+const listen = (name, then) => source.addEventListener(name, (message) => {
+  known.lost = false;
+  dmi[name] = (dmi[name] || 0) + 1;
+  then(JSON.parse(message.data));
+});
+listen('members', onMembers);
+listen('threads', onThreads);
+source.onerror = () => {
+  if (known.ended) return;
+  known.lost = true;
+  draw(drawHead);
+};

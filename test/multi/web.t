@@ -1,0 +1,173 @@
+#!/usr/bin/perl
+# web.t - dmirun --web: what its page shows in a browser of a program whose processes come, are stopped,
+# leave and are killed; of a deadlock; of a program that ends.  And that nothing is asked while
+# nobody looks.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMITest;
+use DMIWeb;
+use IO::Socket::INET ();
+use POSIX qw(WUNTRACED);
+use WebClient;
+
+if (my $why = DMIWeb::no_browser()) { plan(skip_all => $why) }
+my $t = DMITest->new(timeout => 240, wait => 60);
+my $dmirun = $t->build . '/bin/dmirun';
+my $browser = Browser->new(dir => $t->dir, seconds => 20 * ($ENV{DMI_TEST_SLOW} || 1), width => 1400, height => 1250);
+
+# The row of a process, and what is in a cell of it.
+sub cell { my ($process, $at) = @_; return "document.querySelector('#members tr[data-process=\"$process\"]').cells[$at].textContent" }
+sub shows {
+  my ($expression, $what) = @_;
+  ok(eval { $browser->wait_for($expression) }, $what) or $t->fail_now("$what: $@\n" . $browser->value('document.body.innerText'));
+}
+sub logged { my ($text) = @_; shows("document.getElementById('log').textContent.includes('$text')", "the page tells: $text") }
+
+# ---- Processes come and go ---------------------------------------------------------------------
+
+my $program = $t->compile('test/multi/web_dmi.c');
+pipe my $in, my $rounds or die;
+$rounds->autoflush(1);
+my $first = $t->start($program, name => 'first', stdin => $in, opts => ['--web', 0, '--survive', '--dead-after', 20]);
+close $in;
+my $place = DMIWeb::place($first);
+$first->expect_out(qr/^in 0$/m);
+
+$browser->open($place->{url});
+shows("document.querySelectorAll('#members tbody tr').length === 1", 'the page shows the first process');
+shows(cell(0, 2) . " === 'member'", 'as a member');
+shows(cell(0, 0) . " === '0 \\u00b7 first'", 'and as the first one');
+my $second = $t->start($program, name => 'second', join => $first);
+$second->expect_event('opened');
+shows(cell(1, 2) . " === 'member'", 'a process that joins appears');
+logged('has joined');
+my $third = $t->start($program, name => 'third', join => $first);
+$third->expect_event('opened');
+shows("document.getElementById('count').textContent === '3'", 'there are three');
+
+# Threads: each waits for a round.
+my $line = do {
+  open my $source, '<', $t->top . '/test/multi/web_dmi.c' or die $!;
+  my $number;
+  while (<$source>) { $number = $. if m{line: waits} }
+  "web_dmi.c:$number";
+};
+shows("[...document.querySelectorAll('#threads tbody tr')].filter((row) => row.cells[3].textContent.includes('DMI_watch at $line') && /^waits until the bytes at 0x[0-9a-f]+ .*change/.test(row.cells[4].textContent)).length === 3",
+  'the threads of all wait in DMI_watch, at its line');
+shows("[...document.querySelectorAll('#threads tbody tr')].some((row) => row.cells[0].textContent === 'DMI_main of 0' && row.cells[1].textContent === 'poll')", 'and DMI_main for a notice');
+shows("document.querySelectorAll('#mappings tbody tr').length >= 1", 'there is a mapping');
+print $rounds "go\n" for 1 .. 20;
+$_->expect_out(qr/^round \d+$/m) for $second, $third;
+shows("dmi.known.members.members.some((member) => member.faults > 0)", 'their requests are counted');
+shows("dmi.threads >= 3", 'threads are told again and again');
+$browser->value("document.querySelector('#members tr[data-process=\"1\"]').click()");
+shows("document.getElementById('which').textContent === 'of process 1' && [...document.querySelectorAll('#threads tbody tr')].every((row) => row.cells[0].textContent.endsWith(' of 1'))", 'a click shows the threads of one process');
+$browser->value("document.getElementById('everyone').click()");
+shows("document.querySelectorAll('#threads tbody tr').length === 4", 'and another one those of all');
+DMIWeb::screenshot($t, $browser, 'web-light');
+$browser->dark(1);
+DMIWeb::screenshot($t, $browser, 'web-dark');
+$browser->dark(0);
+
+# Stopped, and goes on; killed; leaves.
+$third->signal('STOP');
+waitpid $third->pid, WUNTRACED;
+shows(cell(2, 2) . " === 'silent'", 'a process that was stopped is silent');
+logged('gives no answer');
+$third->signal('CONT');
+shows(cell(2, 2) . " === 'member'", 'and is not when it goes on');
+$third->kill_now;
+$third->wait_exit(signal => 'KILL');
+shows("document.querySelectorAll('#members tbody tr').length === 2", 'one that was killed disappears');
+logged('process 2');
+logged('is gone');
+$second->signal('INT');
+$second->wait_exit(0);
+shows("document.querySelectorAll('#members tbody tr').length === 1", 'and so does one that leaves');
+
+# ---- Beside it: one that is started for a program that runs --------------------------------------
+
+{
+  my $beside = $t->spawn([$dmirun, '--web', 0, -i => '127.0.0.1', -p => $first->port], name => 'beside');
+  my $other = DMIWeb::place($beside);
+  isnt($other->{token}, $place->{token}, 'each has a token of its own');
+  my $events = WebClient->listen(@$other{qw(port token)});
+  my ($name, $data) = $events->event;
+  like($data, qr/"process":0/, 'and shows the same program');
+  is((WebClient->request($other->{port}, GET => "/events?token=$place->{token}"))[0], 403, 'not to who has the token of another one');
+  $beside->signal('TERM', dies => 1);
+  $beside->wait_exit(signal => 'TERM');
+  eval { 1 while $events->event };
+  pass('when it ends, so do its pages');
+}
+
+# ---- The end -------------------------------------------------------------------------------------
+
+close $rounds;
+$first->wait_exit(0);
+shows("document.getElementById('trouble').textContent === 'the program has ended'", 'the page says that the program has ended');
+shows("document.getElementById('fresh').textContent === 'ended'", 'and does not go on asking');
+$t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $place->{port}) }, 'its server ends with the program');
+
+# ---- Nothing is asked while nobody looks ---------------------------------------------------------
+
+{
+  pipe my $reader, my $writer or die;
+  my $alone = $t->start($program, name => 'unseen', stdin => $reader, opts => ['--web', 0]);
+  my $at = DMIWeb::place($alone);
+  $alone->expect_out(qr/^in 0$/m);
+  is((WebClient->request($at->{port}, GET => "/?token=$at->{token}"))[0], 200, 'the page alone');
+  is(scalar(() = $alone->events('stranger_connected')), 0, 'asks nothing of the program');
+  my $page = WebClient->listen(@$at{qw(port token)});
+  $page->event for 1 .. 2;
+  is(scalar(() = $alone->events('stranger_connected')), 1, 'a page that is open does, by one connection');
+  close $page->{socket};
+  my $gone = $alone->expect_event('connection_closed');
+  is($gone->{why}, 'both sides have closed it', 'which ends with the page');
+  close $writer;
+  $alone->wait_exit(0);
+}
+
+# ---- A deadlock ----------------------------------------------------------------------------------
+
+{
+  my $hangs = $t->compile('test/multi/see_dmi.c');
+  my $one = $t->start($hangs, args => ['crosswise'], name => 'crosswise 0', opts => ['--web', 0, '--dead-after', 0]);
+  my $at = DMIWeb::place($one);
+  my $two = $t->start($hangs, join => $one, name => 'crosswise 1');
+  $one->expect_out(qr/^begins/m);
+  $browser->open($at->{url});
+  my $waits = 'in DMI_mutex_lock at see_dmi.c:\d+ \(crosswise\), waits for the lock at 0x[0-9a-f]+';
+  shows("/Deadlock: none of these threads can go on.*DMI_main of process 0 [^\\n]*$waits.*\\nthread 1 of process 1 [^\\n]*$waits/s.test(document.querySelector('#deadlock.on').textContent)",
+    'a deadlock is named, with both threads and their lines');
+  DMIWeb::screenshot($t, $browser, 'web-deadlock');
+  for ($one, $two) {
+    $_->signal('STOP');
+    waitpid $_->pid, WUNTRACED;
+  }
+  $_->kill_now for $one, $two;
+  $_->wait_exit(signal => 'KILL') for $one, $two;
+  shows("document.getElementById('fresh').textContent === 'ended'", 'the end of a program that was killed is seen, too');
+}
+
+# ---- What it is not ------------------------------------------------------------------------------
+
+sub refused {
+  my ($line, @options) = @_;
+  my $process = $t->spawn([$dmirun, @options], name => "@options");
+  $process->expect_err($line);
+  $process->wait_exit(2);
+}
+refused(qr/^dmirun: --web 80x: an address and a port are needed/m, '--web', '80x', $program);
+refused(qr/^dmirun: --web without a program shows one that runs: -i HOST/m, '--web', 0);
+my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
+refused(qr/^dmirun: --web \d+: Address already in use$/m, '--web', $taken->sockport, $program);
+my $nobody = $t->spawn([$dmirun, '--web', 0, -i => '127.0.0.1', -p => $taken->sockport], name => 'nobody there');
+close $taken;
+$nobody->expect_err(qr/^dmi: /m);
+$nobody->wait_exit(1);
+
+$browser->close_now;
+$t->done;
