@@ -1,0 +1,109 @@
+#!/usr/bin/perl
+# web_page.t - the page of dmirun --web with 64 processes, made up here: it stays fluid (no more than 16 ms a
+# frame, measured in the browser), and shows names and texts of hostile processes as text.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../../bin/lib";
+use DMITest;
+use DMIWeb;
+use DMI::Json;
+use DMI::Web::Server;
+use DMI::Web::State;
+
+if (my $why = DMIWeb::no_browser()) { plan(skip_all => $why) }
+my $t = DMITest->new(timeout => 120, wait => 60);
+my $token = 'c0ffee00' x 4;
+my $server = DMI::Web::Server->new(program => $t->build . '/bin/dmi-web', place => 0, token => $token);
+my $browser = Browser->new(dir => $t->dir, seconds => 20 * ($ENV{DMI_TEST_SLOW} || 1), width => 1400, height => 1900);
+my $PROCESSES = 64;
+my $THREADS = 3;    # of each process, beside DMI_main
+srand 3;
+
+# What DMI::Look gathers of such a program, at a second.
+sub program {
+  my ($second, %more) = @_;
+  my (@members, %objects);
+  for my $number (0 .. $PROCESSES - 1) {
+    my $busy = 1 + sin($number / 5 + $second / 7);
+    my $uid = $number + 1;
+    my @threads = map {
+      my $what = int(3.5 * (1 + sin($second / 9 + $number / 3 + $_)));
+      my $waits = [undef, undef, undef, 'page', 'page', 'barrier', 'lock']->[$what];
+      { thread => $_, number => $_, who => $number || $_ > 1 ? 'dmi' : 'main', tid => 1000 + $_, state => $waits || $what ? 'S' : 'R', call => 'DMI_read',
+        place => 'jacobi_dmi.c:118 (sweep)', $waits ? (waits => $waits, ns => 3e7 * (1 + $what), addr => '0x100040000', size => 4096, op => "$_", hint => 1,
+          mapping => '0x100000000', page => 64, role => 'none') : () }
+    } 1 .. $THREADS;
+    push @members, { member => $uid, process => $number, host => sprintf('node%02d.example.org', $number), state => 'member', cores => 8, memory => 1 << 34,
+      coordinator => $number == 0 ? JSON::PP::true() : undef, threads => \@threads, locks => [], barriers => [],
+      mappings => [{ mapping => '0x100000000', page_size => 4096, pages => 65536, home => 1, owned => 500 + 40 * $number, copies => int 100 * $busy },
+        { mapping => '0x200000000', page_size => 1 << 20, pages => 4096, home => 2, owned => 30 + $number % 7, copies => $number % 5 }],
+      process_now => { pid => 4000 + $number, state => 'member', now => 1000 + $second, since => 900 - $number, cores => 8, threads => $THREADS,
+        pool => { limit => 2 << 30, used => int((0.2 + 0.3 * $busy) * (1 << 30)), peak => 1 << 30, copies => 1 << 26, spilled => $number % 9 ? 0 : 3 << 28, tables => 1 << 20 },
+        bytes_in => int 1e6 * $second * (1 + $number % 5), bytes_out => int 2e6 * $second * (1 + $number % 3), faults => 50 * $second * (1 + $number % 4) },
+      %{ $more{$number} // {} } };
+  }
+  my %mapping;
+  for my $member (@members) {
+    for my $line (@{ $member->{mappings} }) {
+      my $mapping = $mapping{ $line->{mapping} } //= { map { $_ => $line->{$_} } qw(mapping page_size pages home) };
+      $mapping->{of}{ $member->{member} } = { map { $_ => $line->{$_} } qw(owned copies) };
+    }
+  }
+  return { time => 5000 + $second, members => \@members, objects => {}, mappings => [map { $mapping{$_} } sort keys %mapping] };
+}
+
+sub show {
+  my ($second, @more) = @_;
+  my $all = program($second, @more);
+  my $told = 1;
+  for my $event ([members => DMI::Web::State::members($all, 1)], [threads => DMI::Web::State::threads($all, 2)]) {
+    my $bytes = DMI::Json::encode({ %{ $event->[1] }, at => $second });
+    $told &&= $server->tell('event', $event->[0], $bytes);
+  }
+  return $told;
+}
+
+$browser->open('http://127.0.0.1:' . $server->port . "/?token=$token");
+$server->read while !$server->pages;
+
+# Each event is drawn before the next one comes; what the layout takes is measured, too.
+$browser->value('dmi.measure = true');
+my $events = 120;
+for my $second (1 .. $events) {
+  show(2 * $second) or $t->fail_now('dmi-web lives');
+  $browser->value("new Promise((done) => { const look = () => { if ((dmi.threads || 0) >= $second) requestAnimationFrame(() => requestAnimationFrame(done)); else setTimeout(look, 1); }; look(); })");
+}
+is($browser->value("document.querySelectorAll('#members tbody tr').length"), $PROCESSES, 'all processes are shown');
+is($browser->value("document.querySelectorAll('#threads tbody tr').length"), $PROCESSES * $THREADS, 'and all threads');
+my @frames = sort { $a <=> $b } @{ $browser->value('dmi.frames.slice(20)') };
+my ($median, $most) = map { $frames[ int $_ * $#frames ] } 0.5, 0.95;
+diag(sprintf '%d frames of a page with %d processes and %d threads: median %.1f ms, 95 of 100 below %.1f ms, longest %.1f ms (others run beside it)',
+  scalar @frames, $PROCESSES, $PROCESSES * $THREADS, $median, $most, $frames[-1]);
+cmp_ok(scalar @frames, '>', $events, 'frames were measured');
+cmp_ok($median, '<=', 16, 'a frame takes no more than 16 ms');
+DMIWeb::screenshot($t, $browser, 'page-64-light');
+$browser->dark(1);
+$browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+DMIWeb::screenshot($t, $browser, 'page-64-dark');
+$browser->size(420, 1200);
+$browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+DMIWeb::screenshot($t, $browser, 'page-64-narrow');
+
+# Texts of others are text.
+my $evil = '<img src=x onerror="window.evil = 1">';
+show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silent => 1 });
+$browser->wait_for("document.querySelector('#members tr[data-process=\"3\"]').cells[1].textContent === '" . $evil =~ s/'/\\'/gr . "'");
+$browser->wait_for("document.querySelector('#members tr[data-process=\"5\"]').cells[2].textContent === 'silent'");
+ok(!$browser->value('window.evil || document.images.length'), 'markup in the name of a host is shown as it is');
+is($browser->value("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')"), 'refused', 'the page may ask nobody else');
+is($browser->value("(() => { const node = document.createElement('script'); node.textContent = 'window.evil = 1'; document.body.append(node); return window.evil === undefined; })()"), JSON::PP::true(),
+  'and run no other script');
+
+# dmi-web goes away, and does not come back.
+kill KILL => $server->pid;
+$browser->wait_for("document.getElementById('fresh').textContent === 'connection lost; trying again'");
+pass('a connection that is lost is told');
+$browser->close_now;
+$server->finish;
+$t->done;

@@ -1,0 +1,78 @@
+#!/usr/bin/perl
+# web.t - what dmirun --web makes of the answers of all processes: what its page gets, metrics, and how
+# often it looks.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../../bin/lib";
+use DMI::Json;
+use DMI::Web::Metrics;
+use DMI::Web::Pace;
+use DMI::Web::State;
+use JSON::PP ();
+use Test::More;
+
+sub process { return { pid => 1, state => 'member', now => 20, since => 10, cores => 2, threads => 1, bytes_in => 3, bytes_out => 4, faults => 5,
+    pool => { limit => 100, used => 10, peak => 20, copies => 1, spilled => 0, tables => 7 }, @_ } }
+sub member { my ($uid, %more) = @_; return { member => $uid, process => $uid - 1, host => "h$uid", state => 'member', cores => 2, process_now => process(),
+    threads => [], locks => [], barriers => [], %more } }
+sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } }
+
+# ---- How often ---------------------------------------------------------------------------------
+
+{
+  my $pace = DMI::Web::Pace->new(share => 0.005, least => 1);
+  my ($now, $spent, $looks) = (0, 0, 0);
+  is($pace->next, 0, 'the first look is at once');
+  for my $cost (0.001, 0.002, 0.02, 0.04, 0.001, 0.3, 0.001) {
+    my $at = $now > $pace->next ? $now : $pace->next;
+    $pace->took($at, $cost);
+    $spent += $cost;
+    $now = $at;
+  }
+  cmp_ok($spent, '<=', 0.005 * $pace->next, 'looking takes no more than its share, however much a look costs');
+  $pace->took(100, 0.0001);
+  is($pace->next, 101, 'and is not done more often than is of use');
+  $pace->hurry;
+  is($pace->next, 0, 'somebody has begun to look: at once');
+}
+
+# ---- The page ----------------------------------------------------------------------------------
+
+{
+  my $all = all(member(1, coordinator => JSON::PP::true), member(2, process_now => undef, silent => JSON::PP::true, host => "a\x01b"));
+  my $event = DMI::Web::State::members($all, 1.26);
+  is($event->{seconds}, 1.3, 'members: when they are told again');
+  my ($first, $second) = @{ $event->{members} };
+  is_deeply([@$first{qw(process state first since bytes_in)}, $first->{pool}{used}], [0, 'member', 1, 10, 3, 10], 'a member with its counters');
+  is_deeply([@$second{qw(state host first pool)}], ['silent', 'a?b', 0, undef], 'and one that gives no answer');
+  unlike(DMI::Json::encode($event), qr/\n/, 'an event is one line');
+}
+{
+  my $thread = sub { my ($number, $waits, %more) = @_; return { thread => $number, number => $number, who => 'dmi', tid => $number, state => 'S', call => 'DMI_call',
+      place => 'p.c:1 (f)', $waits ? (waits => $waits, ns => 5e9, addr => '0xa', size => 8, op => "op$number") : (), %more } };
+  my @members = (
+    member(1, threads => [$thread->(1, 'lock', addr => '0xb'), $thread->(2), $thread->(3, undef, state => 'R'), $thread->(4, undef, who => 'other', call => undef)],
+      locks => [{ lock => '0xa', thread => 1, op => 'x', call => 'DMI_mutex_lock', place => 'p.c:9 (f)' }]),
+    member(2, threads => [$thread->(1, 'lock')], locks => [{ lock => '0xb', thread => 1, op => 'y', call => 'DMI_mutex_lock', place => 'p.c:9 (f)' }]));
+  my $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, of => { 1 => { owned => 1, copies => 0 } } }] }, 2);
+  is(join(' ', map { "$_->{thread}:$_->{state}" } map { { %$_, thread => $_->{thread} =~ s/ /./r } } @{ $event->{threads} }), '1.1:lock 1.2:outside 1.3:computes 2.1:lock', 'threads: what each does; not those that never called DMI');
+  like($event->{threads}[0]{waits}, qr/^waits for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
+  is(scalar @{ $event->{deadlocks} }, 1, 'the deadlock');
+  like($event->{deadlocks}[0][1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');
+  is_deeply($event->{mappings}, [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, allocator => 0, of => { 1 => { owned => 1, copies => 0 } } }], 'mappings');
+}
+
+# ---- Metrics -----------------------------------------------------------------------------------
+
+{
+  my $text = DMI::Web::Metrics::text(all(member(1), member(2, process_now => undef, silent => 1), member(3, host => "a\"b\\c\nd", process_now => process(faults => 'nan'))));
+  like($text, qr/^# HELP dmi_members .*\n# TYPE dmi_members gauge\ndmi_members 3$/m, 'metrics: help, type and figure');
+  like($text, qr/^dmi_received_bytes_total\{process="0",member="1",host="h1"\} 3$/m, 'of a process');
+  like($text, qr/^dmi_answers\{process="1",member="2",host="h2"\} 0$/m, 'one that gives no answer');
+  unlike($text, qr/^dmi_cores\{process="1"/m, 'has no figures');
+  like($text, qr/host="a\\"b\\\\c\\nd"\} 10$/m, 'labels are escaped');
+  unlike($text, qr/nan/, 'what is no number is left out');
+}
+
+done_testing();
