@@ -8,7 +8,7 @@
 #include "multi.h"
 
 #define PAGE 4096
-#define PROCESSES 16 /* dmi_ids below this */
+#define PROCESSES 128 /* dmi_ids below this */
 
 /* Page 0 is the round; page 1 + dmi_id is of that process's thread. */
 struct part {

@@ -74,14 +74,21 @@ for my $second (1 .. $events) {
   show(2 * $second) or $t->fail_now('dmi-web lives');
   $browser->value("new Promise((done) => { const look = () => { if ((dmi.threads || 0) >= $second) requestAnimationFrame(() => requestAnimationFrame(done)); else setTimeout(look, 1); }; look(); })");
 }
-is($browser->value("document.querySelectorAll('#members tbody tr').length"), $PROCESSES, 'all processes are shown');
-is($browser->value("document.querySelectorAll('#threads tbody tr').length"), $PROCESSES * $THREADS, 'and all threads');
-my @frames = sort { $a <=> $b } @{ $browser->value('dmi.frames.slice(20)') };
-my ($median, $most) = map { $frames[ int $_ * $#frames ] } 0.5, 0.95;
-diag(sprintf '%d frames of a page with %d processes and %d threads: median %.1f ms, 95 of 100 below %.1f ms, longest %.1f ms (others run beside it)',
-  scalar @frames, $PROCESSES, $PROCESSES * $THREADS, $median, $most, $frames[-1]);
-cmp_ok(scalar @frames, '>', $events, 'frames were measured');
-cmp_ok($median, '<=', 16, 'a frame takes no more than 16 ms');
+$browser->wait_for("document.querySelectorAll('#members tbody tr').length === $PROCESSES");
+pass('all processes are shown');
+$browser->wait_for("document.querySelectorAll('#threads tbody tr').length === $PROCESSES * $THREADS");
+pass('and all threads');
+my $frames = $browser->value('dmi.frames.slice(20)');
+cmp_ok(scalar @$frames, '>', $events, 'frames were measured');
+my %took;
+push @{ $took{ $_->[0] } }, $_->[1] for @$frames;
+for my $part (sort keys %took) {
+  my @ms = sort { $a <=> $b } @{ $took{$part} };
+  my ($median, $most) = map { $ms[ int $_ * $#ms ] } 0.5, 0.9;
+  diag(sprintf '%-12s %3d frames: median %.1f ms, 9 of 10 below %.1f ms, longest %.1f ms', $part, scalar @ms, $median, $most, $ms[-1]);
+  cmp_ok($median, '<=', 16, "$part: a frame takes no more than 16 ms");
+}
+diag("with $PROCESSES processes and " . $PROCESSES * $THREADS . ' threads; others may run beside it');
 DMIWeb::screenshot($t, $browser, 'page-64-light');
 $browser->dark(1);
 $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');

@@ -105,30 +105,38 @@ function alarm(id, head, body) {
   text(node.lastChild, body || '');
 }
 
-// ---- Drawing: one part of the page in each frame, so that no frame takes long
+// ---- Drawing: one part of the page after the other, and a large one in pieces, so that no frame takes long
 
 const parts = new Set();
-const frames = []; // how long each took, in ms
+const frames = []; // what each drew, and how long it took, in ms
 const dmi = window.dmi = { frames, measure: false, known };
 
+let drawing = null; // { name, steps }: a part that is not finished
+
 function draw(...more) {
-  if (!parts.size && more.length) requestAnimationFrame(frame);
+  if (!parts.size && !drawing && more.length) requestAnimationFrame(frame);
   for (const part of more) parts.add(part);
 }
 
 function frame() {
   const began = performance.now();
-  const [part] = parts;
-  parts.delete(part);
-  part();
+  if (!drawing) {
+    const [part] = parts;
+    parts.delete(part);
+    drawing = { name: part.name, steps: part() || [][Symbol.iterator]() };
+  }
+  const { name } = drawing;
+  if (drawing.steps.next().done) drawing = null;
   if (dmi.measure) document.body.getBoundingClientRect(); // what the layout takes, too
-  frames.push(performance.now() - began);
+  frames.push([name, performance.now() - began]);
   if (frames.length > 1000) frames.shift();
-  if (parts.size) requestAnimationFrame(frame);
+  if (parts.size || drawing) requestAnimationFrame(frame);
 }
 
-// A table whose rows have keys: `fill` puts an item into the cells of its row.
-function rows(table, items, keyOf, fresh, fill) {
+// A table whose rows have keys: `fill` puts an item into the cells of its row.  In steps of so many rows,
+// as the layout of changed rows takes longer than changing them.
+const STEP = 24;
+function* rows(table, items, keyOf, fresh, fill) {
   const body = table.tBodies[0];
   const old = table.known || new Map(), next = new Map();
   let at = body.firstChild;
@@ -140,6 +148,7 @@ function rows(table, items, keyOf, fresh, fill) {
     old.delete(key);
     if (row === at) at = at.nextSibling;
     else body.insertBefore(row, at);
+    if (next.size % STEP === 0) yield;
   }
   for (const row of old.values()) row.remove();
   table.known = next;
@@ -184,7 +193,7 @@ function drawMembers() {
   const { members } = known.members;
   const most = (rate) => Math.max(1, ...members.map((member) => member[rate] || 0));
   const rate = [['in', 'bytes', most('in')], ['out', 'bytes', most('out')], ['fault', 'count', most('fault')]];
-  rows($('members'), members, (member) => member.member, freshMember, (row, member) => {
+  return rows($('members'), members, (member) => member.member, freshMember, (row, member) => {
     const cells = row.cells_, { pool } = member;
     if (row.dataset.process !== String(member.process)) row.dataset.process = member.process;
     kind(row, known.chosen === member.member ? 'chosen' : '');
@@ -221,7 +230,7 @@ function drawThreads() {
   const shown = known.threads ? known.threads.threads.filter(chosen) : [];
   text($('which'), known.chosen === null ? '' : `of process ${processOf(known.chosen)}`);
   $('everyone').hidden = known.chosen === null;
-  rows($('threads'), shown, (thread) => thread.thread, freshThread, (row, thread) => {
+  return rows($('threads'), shown, (thread) => thread.thread, freshThread, (row, thread) => {
     const cells = row.cells_;
     text(cells[0], `${thread.name} of ${processOf(thread.member)}`);
     kind(row.badge, 'badge s-' + kindOf(thread.state));
@@ -241,7 +250,7 @@ function drawMappings() {
     row.owners = row.cells_[3].appendChild(make('div', 'owners'));
     return row;
   };
-  rows($('mappings'), shown, (mapping) => mapping.mapping, fresh, (row, mapping) => {
+  return rows($('mappings'), shown, (mapping) => mapping.mapping, fresh, (row, mapping) => {
     const cells = row.cells_, of = Object.entries(mapping.of);
     const sum = (what) => of.reduce((all, [, has]) => all + (has[what] || 0), 0);
     const owned = of.filter(([, has]) => has.owned), all = sum('owned');
