@@ -135,9 +135,49 @@ static void test_began(void **state) {
   began = dmi_trace_began(&call);
   assert_true(began > 0 && began <= dmi_clock_ns());
   assert_int_equal(dmi_trace_began(&call), 0);
-  dmi_trace_since(began);
-  assert_int_equal(dmi_trace_take_since(), began);
-  assert_int_equal(dmi_trace_take_since(), 0);
+}
+
+/* What was taken last. */
+static bool keep_record(void *arg, const struct dmi_trace_record *record) {
+  *(struct dmi_trace_record *)arg = *record;
+  return true;
+}
+
+static bool keep_thread(void *arg, const struct dmi_trace_thread *thread) {
+  (void)arg;
+  return thread->tid != 0;
+}
+
+/* A wait is a slice, from where the call has begun, if that is known; but not one that had begun
+ * before the trace. */
+static void test_waits(void **state) {
+  struct dmi_trace trace = {0};
+  struct dmi_doings doings = {0};
+  struct dmi_trace_record record = {0};
+  const struct dmi_trace_taker taker = {&record, keep_thread, keep_record};
+  int64_t began = dmi_clock_ns();
+  bool noted;
+  (void)state;
+  dmi_trace_watch(&trace, &doings);
+  dmi_doing_enter(&doings, DMI_DOING_OTHER, 0);
+  noted = dmi_doing_waits(&doings, DMI_DOING_PAGE, 1, 2, 3);
+  dmi_trace_begin(&trace);
+  dmi_doing_waited(noted);
+  dmi_trace_take(&trace, &taker);
+  assert_int_equal(record.kind, 0);
+  for (int i = 0; i < 2; i++) {
+    if (i == 0) dmi_trace_since(began); /* for one wait only */
+    dmi_doing_waited(dmi_doing_waits(&doings, DMI_DOING_PAGE, 4, 5, 6));
+    dmi_trace_take(&trace, &taker);
+    assert_int_equal(record.kind, DMI_TRACE_CALL);
+    assert_int_equal(record.addr, 4);
+    assert_int_equal(record.size, 5);
+    assert_int_equal(record.id, 6);
+    assert_true(i == 0 ? record.begin == began : record.begin > began);
+    assert_true(record.end >= record.begin);
+  }
+  dmi_trace_end(&trace);
+  dmi_doing_end_all(&doings);
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -281,8 +321,8 @@ static void test_json(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),
-                                     cmocka_unit_test(test_began), cmocka_unit_test(test_items),
-                                     cmocka_unit_test(test_clock), cmocka_unit_test(test_drift),
-                                     cmocka_unit_test(test_json)};
+                                     cmocka_unit_test(test_began), cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_items), cmocka_unit_test(test_clock),
+                                     cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
