@@ -13,7 +13,9 @@
 /* Bytes of an element; 0: no such type, or no such operation for it. */
 uint64_t dmi_team_combine_size(DMI_type_t type, DMI_op_t op);
 
-/* into[i] = into[i] op with[i]; integers wrap around.  Size and operation were checked. */
-void dmi_team_combine(DMI_type_t type, DMI_op_t op, void *into, const void *with, uint64_t num);
+/* to[i] = a[i] op b[i]; integers wrap around.  `to` may be `a` or `b`.  Type and operation were
+ * checked. */
+void dmi_team_combine(DMI_type_t type, DMI_op_t op, void *to, const void *a, const void *b,
+                      uint64_t num);
 
 #endif

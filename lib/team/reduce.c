@@ -29,12 +29,15 @@
 #define EXCHANGED ((uint64_t)4 << 20) /* bytes that are exchanged at a time, to bound memory */
 #define STEPS 31                      /* a team has less than 2^31 ranks */
 
-static void combine(const struct dmi_team_reduction *how, void *into, const void *with,
+/* to[i] = a[i] op b[i]; `to` may be `a`, and `b` if the operation is none of the program. */
+static void combine(const struct dmi_team_reduction *how, void *to, const void *a, const void *b,
                     uint64_t num) {
+  if (num == 0) return;
   if (how->combine) {
-    how->combine(into, with, (int64_t)num);
+    if (to != a) memcpy(to, a, num * (uint64_t)how->size);
+    how->combine(to, b, (int64_t)num);
   } else {
-    dmi_team_combine(how->type, how->op, into, with, num);
+    dmi_team_combine(how->type, how->op, to, a, b, num);
   }
 }
 
@@ -112,15 +115,17 @@ static void send_up(struct climb *climb, const unsigned char *buf, uint64_t num)
 /* What all children have sent of a block, with this rank's own. */
 static int32_t combine_block(struct climb *climb, uint64_t block) {
   const uint64_t num = elements(climb, block);
+  const unsigned char *have = mine(climb, block);
   unsigned char *into = sum(climb, block);
   int32_t error = DMI_OK;
-  if (num && into != mine(climb, block)) memcpy(into, mine(climb, block), bytes(climb, num));
   for (uint32_t i = 0; error == DMI_OK && i < climb->child_num; i++) {
     const uint64_t at = climb->received;
     if (climb->receives < climb->block_num * climb->child_num) begin_receive(climb);
     error = end_receive(climb);
-    if (error == DMI_OK) combine(climb->how, into, coming(climb, at), num);
+    if (error == DMI_OK) combine(climb->how, into, have, coming(climb, at), num);
+    have = into;
   }
+  if (climb->child_num == 0 && num && into != have) memcpy(into, have, bytes(climb, num));
   return error;
 }
 
@@ -189,16 +194,13 @@ static int32_t exchange_all(struct dmi_team_rank *rank, const unsigned char *in,
                             unsigned char *more, const struct dmi_team_reduction *how) {
   const int32_t self = rank->port.rank, size = rank->port.size;
   const uint64_t num = (uint64_t)how->num, all = num * (uint64_t)how->size;
-  unsigned char *sum = more, *come = more + all, *lower;
+  unsigned char *sum = more, *come = more + all;
   int32_t error = DMI_OK;
   if (all) memcpy(sum, in, all);
   for (int32_t bit = 1; error == DMI_OK && bit < size; bit *= 2) {
+    const bool upper = (self & bit) != 0;
     error = exchange(rank, self ^ bit, sum, all, come, all);
-    if (error != DMI_OK) break;
-    lower = self & bit ? come : sum;
-    combine(how, lower, self & bit ? sum : come, num);
-    come = self & bit ? sum : come;
-    sum = lower;
+    if (error == DMI_OK) combine(how, sum, upper ? come : sum, upper ? sum : come, num);
   }
   if (error == DMI_OK && all) memcpy(out, sum, all);
   return error;
@@ -223,18 +225,11 @@ static int32_t exchange_half(struct dmi_team_rank *rank, int32_t bit, struct ran
   const struct range keep = half_of(range, upper), give = half_of(range, !upper);
   const uint64_t size = (uint64_t)how->size, num = keep.end - keep.begin;
   const unsigned char *own = have + keep.begin * size;
-  unsigned char *into = out + keep.begin * size, *come = upper && own != into ? into : more;
   int32_t error = exchange(rank, rank->port.rank ^ bit, have + give.begin * size,
-                           (give.end - give.begin) * size, come, num * size);
-  if (error != DMI_OK) return error;
-  if (upper) {
-    combine(how, come, own, num);
-    if (come != into) memcpy(into, come, num * size);
-  } else {
-    if (own != into) memcpy(into, own, num * size);
-    combine(how, into, come, num);
-  }
-  return DMI_OK;
+                           (give.end - give.begin) * size, more, num * size);
+  if (error == DMI_OK)
+    combine(how, out + keep.begin * size, upper ? more : own, upper ? own : more, num);
+  return error;
 }
 
 static int32_t exchange_halves(struct dmi_team_rank *rank, const unsigned char *in,

@@ -56,22 +56,41 @@ static void test_combine(void **state) {
   long double x[] = {1.5L}, y[] = {-2.0L};
   int8_t i[] = {-3}, j[] = {2};
   (void)state;
-  dmi_team_combine(DMI_TYPE_INT32, DMI_OP_SUM, a, b, 2);
+  dmi_team_combine(DMI_TYPE_INT32, DMI_OP_SUM, a, a, b, 2);
   assert_int_equal(a[0], INT32_MIN); /* wraps around */
   assert_int_equal(a[1], -2);
-  dmi_team_combine(DMI_TYPE_UINT16, DMI_OP_PROD, u, v, 1); /* no overflow of int */
+  dmi_team_combine(DMI_TYPE_UINT16, DMI_OP_PROD, u, u, v, 1); /* no overflow of int */
   assert_int_equal(u[0], 1);
-  dmi_team_combine(DMI_TYPE_LONG_DOUBLE, DMI_OP_MIN, x, y, 1);
+  dmi_team_combine(DMI_TYPE_LONG_DOUBLE, DMI_OP_MIN, x, x, y, 1);
   assert_true(x[0] == -2.0L);
-  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_MAX, i, j, 1);
+  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_MAX, i, i, j, 1);
   assert_int_equal(i[0], 2);
-  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_BXOR, i, j, 1);
-  assert_int_equal(i[0], 0);
+  dmi_team_combine(DMI_TYPE_INT8, DMI_OP_BXOR, j, i, j, 1);
+  assert_int_equal(j[0], 0);
   assert_int_equal(dmi_team_combine_size(DMI_TYPE_UINT64, DMI_OP_BAND), 8);
   assert_int_equal(dmi_team_combine_size(DMI_TYPE_DOUBLE, DMI_OP_BAND), 0);
   assert_int_equal(dmi_team_combine_size(0, DMI_OP_SUM), 0);
   assert_int_equal(dmi_team_combine_size(12, DMI_OP_SUM), 0);
   assert_int_equal(dmi_team_combine_size(DMI_TYPE_INT32, 8), 0);
+}
+
+/* More than the compiler takes together, to a third place and to either operand. */
+static void test_combine_many(void **state) {
+  enum { NUM = 64 * 3 + 5 };
+  double a[NUM + 1], b[NUM + 1], to[NUM + 1];
+  (void)state;
+  for (int where = 0; where < 3; where++) {
+    double *at = where == 0 ? to : where == 1 ? a : b;
+    for (int i = 0; i <= NUM; i++) {
+      a[i] = i;
+      b[i] = to[i] = -1000;
+    }
+    at[NUM] = 7;
+    dmi_team_combine(DMI_TYPE_DOUBLE, DMI_OP_SUM, at, a, b, NUM);
+    for (int i = 0; i < NUM; i++)
+      assert_true(at[i] == i - 1000);
+    assert_true(at[NUM] == 7); /* not one more */
+  }
 }
 
 /* ---- Tables --------------------------------------------------------------------------------- */
@@ -330,6 +349,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_trees),
       cmocka_unit_test(test_combine),
+      cmocka_unit_test(test_combine_many),
       cmocka_unit_test(test_table),
       cmocka_unit_test(test_table_overwritten),
       cmocka_unit_test(test_table_grows),
