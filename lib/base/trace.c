@@ -25,6 +25,10 @@
 #include "base/lock.h"
 
 #define RECORDS 2048 /* in a ring; a power of two */
+/* Rings of threads that have ended, and were not emptied yet.  If there are more, as many threads
+ * come and go and nobody takes their records, new threads get none. */
+#define LEFT_MOST 64
+#define AGAIN 1024 /* records that such a thread leaves out before it looks again */
 
 _Static_assert(sizeof(struct dmi_trace_record) == 64, "a line of a cache");
 
@@ -50,6 +54,7 @@ static __thread struct {
   struct dmi_trace_ring *ring; /* NULL: none yet */
   const void *key;             /* of the call that it has begun */
   int64_t began, since;
+  uint64_t refused; /* records since it got no ring; 0: it was not refused */
 } mine;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -70,13 +75,16 @@ static void make_key(void) {
   pthread_key_create(&key, forget);
 }
 
-/* NULL: no memory. */
-static struct dmi_trace_ring *ring_new(struct dmi_trace *trace) {
-  struct dmi_trace_ring *ring = calloc(1, sizeof(*ring));
-  if (mine.ring) forget(mine.ring); /* of another process, for which it has worked */
-  pthread_once(&once, make_key);
-  pthread_setspecific(key, ring);
-  if (!ring) return NULL;
+static bool too_many(struct dmi_trace *trace) {
+  uint32_t num = 0;
+  dmi_lock(&trace->lock, DMI_RANK_EVENT);
+  for (const struct dmi_trace_ring *at = trace->first; at; at = at->next)
+    num += atomic_load(&at->end) == OVER;
+  dmi_unlock(&trace->lock, DMI_RANK_EVENT);
+  return num >= LEFT_MOST;
+}
+
+static void add_ring(struct dmi_trace *trace, struct dmi_trace_ring *ring) {
   ring->trace = trace;
   ring->tid = (int)syscall(SYS_gettid);
   prctl(PR_GET_NAME, ring->name);
@@ -84,7 +92,18 @@ static struct dmi_trace_ring *ring_new(struct dmi_trace *trace) {
   ring->next = trace->first;
   trace->first = ring;
   dmi_unlock(&trace->lock, DMI_RANK_EVENT);
-  return mine.ring = ring;
+}
+
+/* NULL: no memory, or none for it. */
+static struct dmi_trace_ring *ring_new(struct dmi_trace *trace) {
+  if (mine.ring) forget(mine.ring); /* of another process, for which it has worked */
+  if (mine.refused && mine.refused++ % AGAIN) return NULL;
+  mine.ring = too_many(trace) ? NULL : calloc(1, sizeof(*mine.ring));
+  pthread_once(&once, make_key);
+  pthread_setspecific(key, mine.ring);
+  mine.refused = mine.ring == NULL;
+  if (mine.ring) add_ring(trace, mine.ring);
+  return mine.ring;
 }
 
 /* ---- Putting in ------------------------------------------------------------------------------ */

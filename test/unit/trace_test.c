@@ -124,6 +124,23 @@ static void test_turns(void **state) {
   dmi_trace_end(&trace);
 }
 
+/* Threads that come and go while nobody takes what they have put in cost no more than so much. */
+static void test_many(void **state) {
+  struct dmi_trace trace = {0};
+  struct taken taken;
+  (void)state;
+  dmi_trace_begin(&trace);
+  for (int i = 0; i < 100; i++) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, put_some, &trace), 0);
+    pthread_join(thread, NULL);
+  }
+  taken = take(&trace, 10000);
+  assert_int_equal(taken.records, 640);
+  assert_int_equal(atomic_load(&trace.unseen), 360);
+  dmi_trace_end(&trace);
+}
+
 static void test_began(void **state) {
   int call = 0, other = 0;
   int64_t began;
@@ -320,9 +337,9 @@ static void test_json(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),
-                                     cmocka_unit_test(test_began), cmocka_unit_test(test_waits),
-                                     cmocka_unit_test(test_items), cmocka_unit_test(test_clock),
-                                     cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rings), cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
+      cmocka_unit_test(test_waits), cmocka_unit_test(test_many),  cmocka_unit_test(test_items),
+      cmocka_unit_test(test_clock), cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
