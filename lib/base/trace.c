@@ -133,6 +133,7 @@ void dmi_trace_put(struct dmi_trace *trace, const struct dmi_trace_record *recor
   ring->at[head % RECORDS] = *record;
   atomic_store_explicit(&ring->head, head + 1, memory_order_release);
   if (used + 1 != RECORDS / 2) return;
+  atomic_store(&trace->full, 1);
   atomic_fetch_add(&trace->events, 1);
   dmi_futex_wake(&trace->events, 1);
 }

@@ -43,7 +43,8 @@ struct dmi_trace_ring;
 /* The trace of one process.  All zero: nobody traces. */
 struct dmi_trace {
   _Atomic uint32_t on;     /* bool */
-  _Atomic uint32_t events; /* goes up when there is much to take; to wait for (base/futex.h) */
+  _Atomic uint32_t full;   /* bool: a ring is half full; who takes sets it to 0 */
+  _Atomic uint32_t events; /* goes up then; to wait for (base/futex.h) */
   _Atomic uint32_t lock;   /* guards the list; rank EVENT, as events are emitted with any lock */
   struct dmi_trace_ring *first;
   struct dmi_trace_ring *next; /* the reader's: where it goes on; NULL: at the first */

@@ -84,6 +84,7 @@ static void begin(struct dmi_tracer *tracer, dmi_uid_t reader) {
   dmi_tracer_forget(tracer);
   tracer->reader = reader;
   tracer->pool.kind = 0;
+  tracer->told = 0; /* the first piece goes at once */
   dmi_trace_begin(tracer->trace);
 }
 
@@ -100,17 +101,33 @@ static void send_piece(struct dmi_tracer *tracer, const struct dmi_tracer_piece 
   tracer->sent++;
 }
 
-/* Takes what there is, as far as the other keeps up.  True: there may be more. */
+/* Is it time to take something?  Not for each message of the other one: small pieces would go to
+ * and fro without end. */
+static bool is_due(struct dmi_tracer *tracer) {
+  if (!atomic_load(&tracer->self)) return false;
+  if (atomic_exchange(&tracer->trace->full, 0) || tracer->behind) return true;
+  return dmi_clock_ns() - tracer->told >= PERIOD;
+}
+
+/* There is more than what comes meanwhile. */
+static bool is_large(const struct dmi_tracer_piece *piece) {
+  return piece->length > sizeof(piece->bytes) / 2;
+}
+
+/* Takes what there is, as far as the other keeps up.  True: there may be more, for now. */
 static bool tell(struct dmi_tracer *tracer) {
   struct dmi_tracer_piece piece;
-  if (!atomic_load(&tracer->self)) return false;
+  bool more = true;
+  tracer->told = dmi_clock_ns();
   if (tracer->file) {
-    bool more = dmi_tracer_take(tracer, &piece);
-    if (more) dmi_tracer_file_own(tracer, &piece);
-    return more;
+    if (dmi_tracer_take(tracer, &piece)) dmi_tracer_file_own(tracer, &piece);
+    return tracer->behind = is_large(&piece);
   }
-  while (tracer->reader && tracer->sent - tracer->heard < WINDOW && dmi_tracer_take(tracer, &piece))
-    send_piece(tracer, &piece, false);
+  while (more && tracer->reader && tracer->sent - tracer->heard < WINDOW) {
+    if (dmi_tracer_take(tracer, &piece)) send_piece(tracer, &piece, false);
+    more = is_large(&piece);
+  }
+  tracer->behind = more && tracer->reader;
   return false;
 }
 
@@ -172,17 +189,21 @@ static void do_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
 
 /* Until there is something to do. */
 static void rest(struct dmi_tracer *tracer, uint32_t seen) {
-  int64_t most = PERIOD;
-  if (tracer->ends && !tracer->stopped) most = tracer->until - dmi_clock_ns();
+  const int64_t now = dmi_clock_ns();
+  int64_t most = tracer->behind ? PERIOD : tracer->told + PERIOD - now;
+  if (tracer->ends && !tracer->stopped && tracer->until - now < most) most = tracer->until - now;
   if (!tracer->reader && !tracer->file && (!tracer->ends || tracer->stopped)) {
     dmi_futex_wait(&tracer->trace->events, seen);
+  } else if (!atomic_load(&tracer->self)) { /* it is told when that has changed */
+    dmi_futex_wait(&tracer->trace->events, seen);
   } else if (most > 0) {
-    dmi_futex_wait_for(&tracer->trace->events, seen, most < PERIOD ? most : PERIOD);
+    dmi_futex_wait_for(&tracer->trace->events, seen, most);
   }
 }
 
 static void *body(void *arg) {
   struct dmi_tracer *tracer = arg;
+  struct dmi_tracer_piece piece;
   bool closes = false;
   pthread_setname_np(pthread_self(), "dmi-trace");
   dmi_runtime_enter(tracer->process);
@@ -193,15 +214,15 @@ static void *body(void *arg) {
     if (job) {
       do_job(tracer, job);
       drop_job(job);
-    } else if (!closes && !tell(tracer)) {
+    } else if (!closes && !(is_due(tracer) && tell(tracer))) {
       if (tracer->file) dmi_tracer_file_flush(tracer);
       stop(tracer);
       rest(tracer, seen);
     }
   }
   dmi_trace_stop(tracer->trace);
-  while (tracer->file && tell(tracer)) {
-  }
+  while (tracer->file && atomic_load(&tracer->self) && dmi_tracer_take(tracer, &piece))
+    dmi_tracer_file_own(tracer, &piece);
   return NULL;
 }
 

@@ -47,11 +47,13 @@ struct dmi_tracer {
   struct dmi_subscriber subscriber; /* of the event stream: marks */
 
   /* ---- the thread's ---- */
-  dmi_uid_t reader;                        /* whom we tell; 0: nobody, or the own file */
-  bool begun;                              /* it was told who this process is: */
-  int64_t told_id;                         /* its dmi_id, as it was told */
-  uint32_t sent;                           /* pieces */
-  uint32_t heard;                          /* of these written, as it says */
+  dmi_uid_t reader; /* whom we tell; 0: nobody, or the own file */
+  bool begun;       /* it was told who this process is: */
+  int64_t told_id;  /* its dmi_id, as it was told */
+  uint32_t sent;    /* pieces */
+  uint32_t heard;   /* of these written, as it says */
+  int64_t told;     /* when the rings were looked at last, by dmi_clock_ns */
+  bool behind;      /* not all was taken then: the other has written too little */
   struct dmi_tracer_known *names, *places; /* that were told */
   uint32_t name_num, place_num;
   struct dmi_trace_item pool;   /* the last one told */

@@ -141,6 +141,35 @@ static void test_many(void **state) {
   dmi_trace_end(&trace);
 }
 
+#define MANY 200000
+
+static void *put_many(void *trace) {
+  put(trace, MANY);
+  return NULL;
+}
+
+/* One thread takes while another puts in: each record comes once, in order, or is counted. */
+static void test_both(void **state) {
+  struct dmi_trace trace = {0};
+  struct taken taken;
+  uint64_t records = 0, lost = 0, last = 0;
+  pthread_t thread;
+  (void)state;
+  dmi_trace_begin(&trace);
+  assert_int_equal(pthread_create(&thread, NULL, put_many, &trace), 0);
+  while (last < MANY && records + lost < MANY) {
+    taken = take(&trace, 10000);
+    if (taken.records) assert_true(taken.last > last);
+    if (taken.records) last = taken.last;
+    records += taken.records;
+    lost += taken.lost;
+  }
+  pthread_join(thread, NULL);
+  taken = take(&trace, 10000); /* what was lost last */
+  assert_int_equal(records + lost + taken.lost + taken.records, MANY);
+  dmi_trace_end(&trace);
+}
+
 static void test_began(void **state) {
   int call = 0, other = 0;
   int64_t began;
@@ -337,9 +366,10 @@ static void test_json(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rings), cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
-      cmocka_unit_test(test_waits), cmocka_unit_test(test_many),  cmocka_unit_test(test_items),
-      cmocka_unit_test(test_clock), cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),
+                                     cmocka_unit_test(test_began), cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
+                                     cmocka_unit_test(test_items), cmocka_unit_test(test_clock),
+                                     cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
