@@ -211,7 +211,6 @@ static bool say_places(const struct trace *trace) {
   return true;
 }
 
-#ifndef __SANITIZE_THREAD__ /* which does not know such processes */
 static int child(void *trace) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   (void)signal(SIGALRM, SIG_DFL);
@@ -219,25 +218,28 @@ static int child(void *trace) {
   _exit(say_places(trace) ? 0 : 1);
 }
 
+#ifdef __SANITIZE_THREAD__
+#define MAKES_CHILD false /* that sanitizer does not know such processes */
+#else
+#define MAKES_CHILD true
+#endif
+
 /* False: nothing was said, or not all.  The child has the memory of this process, but a stack of
  * its own: libdw needs a larger one than a handler has. */
 static bool child_says(struct trace *trace) {
-  char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  pid_t pid = stack != MAP_FAILED ? clone(child, stack + CHILD_STACK, SIGCHLD, trace) : -1, ended;
+  pid_t pid, ended;
   int status = 1;
+  char *stack = !MAKES_CHILD ? MAP_FAILED
+                             : mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) return false;
+  pid = clone(child, stack + CHILD_STACK, SIGCHLD, trace);
   if (pid < 0) return false;
   do
     ended = waitpid(pid, &status, 0);
   while (ended < 0 && errno == EINTR);
   return ended == pid && status == 0;
 }
-#else
-static bool child_says(struct trace *trace) {
-  (void)trace;
-  return false;
-}
-#endif
 
 static void say_addresses(const struct trace *trace) {
   struct dmi_safe line = {.len = 0};
