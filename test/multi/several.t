@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use DMICluster;
 use DMITest;
 use DMITerminal;
 use POSIX ();
@@ -147,4 +148,20 @@ $mw->signal('TERM');
 $mw->wait_exit(0);
 $first->signal('INT');
 $first->wait_exit(0);
+
+# Other hosts, by whatever `ssh` is.
+SKIP: {
+  my $why = DMICluster::missing();
+  skip($why, 1) if $why;
+  my $cluster = DMICluster->new($t, hosts => 2);
+  mkdir "$dir/bin" or die;
+  put('bin/ssh', "#!/bin/sh\nPATH='$ENV{PATH}' exec " . $cluster->ssh . ' "$@"' . "\n");
+  my $far = $t->spawn([$cluster->here('env', "PATH=$dir/bin:$ENV{PATH}", $dmirun, '--hosts', 'h1,h2', -n => 3, '--tag', $program, 'x')], name => 'far');
+  $far->shows('err', map { "$_: === opened ===" } 'h1', 'h2', 'h1/2');
+  $far->shows('out', 'h1: argument: x', 'h1: members: 0 1 2');
+  $far->signal('INT');
+  $far->wait_exit(0);
+  is_deeply([$cluster->running], [], 'nothing is left');
+  $cluster->stop;
+}
 $t->done;
