@@ -134,8 +134,8 @@ int32_t DMI_revive(int64_t addr, int64_t size, int64_t *pages_ptr);
  * Prepares a process: a program may define it.  It is called once in each process, in its main
  * thread, before the process joins the program, and so before DMI_main or any DMI thread runs
  * there; for libraries, devices and files that all threads of a process share.  In the first
- * process `argc` and `argv` are those of DMI_main; one that joins has no arguments, so they are the
- * name of the program there.
+ * process `argc` and `argv` are those of DMI_main, in one that joins its own.  (A program without
+ * DMI_init refuses arguments there, as nothing else gets them.)
  *
  * The process is no member yet: calls of DMI fail with DMI_EINACTIVE.  Others that want to join by
  * it wait until it returns.  If it ends the process (exit) the others do not notice.  (Not in the

@@ -14,8 +14,9 @@ $first->expect_out(qr/^begun$/m);
 my $ended = $t->start($program, join => $first, name => 'ended', env => { INIT_WORD => 'end' });
 $ended->wait_exit(6);
 is(scalar $ended->events('initialized'), 0, 'it has not begun to join');
-my $second = $t->start($program, join => $first, name => 'second', env => { INIT_WORD => 'pear' });
-$second->expect_out(qr/^thread of pear, 1$/m);
+my $second = $t->spawn([$t->build . '/bin/dmirun', -l => 0, -i => '127.0.0.1', -p => $first->port, $program, 'kiwi', 'fig'],
+  name => 'second', env => { INIT_WORD => 'pear' });
+$second->expect_out(qr/^thread of pear, 3$/m);    # it has its own arguments
 $first->expect_out(qr/^thread of apple, 2$/m);
 $first->expect_verdict('init', 6, $second);
 $t->done;
