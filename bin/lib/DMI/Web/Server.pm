@@ -77,11 +77,12 @@ sub tell {
   return 1;
 }
 
-# Pages get what they were told last, and it ends.
+# Pages get what they were told last, and it ends; returns how, as in $?.
 sub finish {
   my ($self) = @_;
   close $self->{tells};
   waitpid $self->{pid}, 0;
+  return $?;
 }
 
 1;
