@@ -112,7 +112,7 @@ $mw->expect_err(qr/(?s:=== opened ===.*){3}/);
 %pid = pids();
 @ends = map { DMITest::end_of($_) } values %pid;
 kill KILL => $pid{'localhost/2'};
-$mw->expect_err(qr{^dmirun: localhost/2: died of signal 9\n}m);
+$mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m);
 $mw->wait_exit(1);
 ok($_->(5), 'gone') for @ends;
 
@@ -122,7 +122,7 @@ $mw->expect_err(qr/(?s:=== opened ===.*){3}/);
 %pid = pids();
 @ends = map { DMITest::end_of($_) } values %pid;
 kill KILL => $pid{'localhost/2'};
-$mw->expect_err(qr{^dmirun: localhost/2: died of signal 9\n}m);
+$mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m);
 $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');
 ok($_->(30 * ($ENV{DMI_TEST_SLOW} || 1)), 'no process is left behind') for @ends;

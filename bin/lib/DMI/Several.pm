@@ -9,9 +9,9 @@ use DMI::Launch;
 use DMI::NodeFile;
 
 # Options that are dmirun's own here, and those for the first process only: its port and address, and
-# what is served there.  (Who joins a process with --bind listens likewise.)  All others go to each process.
+# what is served or written there.  (Who joins a process with --bind listens likewise.)  All others go to each process.
 my %own = map { $_ => 1 } qw(n hosts tag i p contact key key-fd grace);
-my %first = map { $_ => 1 } qw(l ox bind advertise);
+my %first = map { $_ => 1 } qw(l ox bind advertise web trace);
 
 # The lines of a node file that say the same.
 sub _lines {
