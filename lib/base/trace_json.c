@@ -73,18 +73,28 @@ static void call(struct dmi_json *to, const struct dmi_trace_line *line) {
   DMI_JSON_RAW(to, "}}");
 }
 
+/* "send GET"; the name is what another process says it is. */
+static void put_name(struct dmi_json *to, const char *verb, size_t length, const char *name) {
+  char text[DMI_TRACE_TEXT + 16];
+  const size_t rest = strlen(name), most = sizeof(text) - 1 - length;
+  memcpy(text, verb, length);
+  memcpy(text + length, name, rest < most ? rest : most);
+  text[length + (rest < most ? rest : most)] = '\0';
+  dmi_json_text(to, text);
+}
+#define PUT_NAME(to, verb, name) put_name((to), "" verb, sizeof(verb) - 1, (name))
+
 /* A message, and one end of its arrow, at its beginning. */
 static void message(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
   const bool sends = item->kind == DMI_TRACE_SEND;
   begin(to, line, 'X');
   if (sends) {
-    DMI_JSON_RAW(to, "\"send ");
+    PUT_NAME(to, "send ", line->name);
   } else {
-    DMI_JSON_RAW(to, "\"receive ");
+    PUT_NAME(to, "receive ", line->name);
   }
-  dmi_json_raw(to, line->name, strlen(line->name)); /* of lib/msg/table.h */
-  DMI_JSON_RAW(to, "\",\"cat\":\"message\"");
+  DMI_JSON_RAW(to, ",\"cat\":\"message\"");
   times(to, line);
   if (sends) {
     DMI_JSON_RAW(to, "\"to\":");

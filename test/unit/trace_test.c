@@ -261,6 +261,39 @@ static void test_items(void **state) {
   assert_false(dmi_trace_piece_good(piece, length));
 }
 
+/* Of what a faulty process sends nothing is read that is not there (a sanitizer looks), and each
+ * item becomes a line. */
+static void test_noise(void **state) {
+  uint64_t random = 1, items = 0;
+  (void)state;
+  for (int round = 0; round < 20000; round++) {
+    const size_t length = (size_t)(random >> 33) % 600 + 1;
+    unsigned char *piece = malloc(length + 1); /* of this length, so that more is noticed */
+    struct dmi_trace_item item;
+    const char *text;
+    size_t at = 0;
+    assert_non_null(piece);
+    for (size_t i = 0; i < length; i++) {
+      random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+      piece[i] = random >> 40 & 1 ? (unsigned char)(random >> 50) : 0;
+      if (i % sizeof(item) == 0) piece[i] = 1 + (unsigned char)(random >> 57) % 12;
+      if (i % sizeof(item) == 3) piece[i] = random >> 60 == 0; /* few long texts */
+    }
+    while (dmi_trace_item_get(piece, length, &at, &item, &text)) {
+      char line[DMI_TRACE_LINE], end[DMI_TRACE_TEXT + 1];
+      struct dmi_json json = {line, 0, sizeof(line)};
+      const struct dmi_trace_line what = {.item = &item, .name = "\xff", .text = end};
+      memcpy(end, text, item.text);
+      end[item.text] = '\0';
+      dmi_trace_json(&json, &what);
+      assert_true(json.at < sizeof(line));
+      items++;
+    }
+    free(piece);
+  }
+  assert_true(items > 1000);
+}
+
 /* ---- Clocks ---------------------------------------------------------------------------------- */
 
 /* A clock that is `ahead` ns and `fast` ns per second, asked at `now` (ours); the question takes
@@ -351,6 +384,13 @@ static void test_json(void **state) {
              "\"mapping\":\"0x0\",\"page\":0,\"bytes\":0}},\n{\"ph\":\"f\",\"pid\":2,"
              "\"tid\":7,\"name\":\"message\",\"cat\":\"message\",\"id\":\"0xabc\","
              "\"bp\":\"e\",\"ts\":1234.567}");
+  item = (struct dmi_trace_item){.kind = DMI_TRACE_SEND, .tid = 7, .member = 3};
+  line.name = "\"}"; /* of a faulty process */
+  check_line(&line,
+             ",\n{\"ph\":\"X\",\"pid\":2,\"tid\":7,\"name\":\"send \\u0022}\","
+             "\"cat\":\"message\",\"ts\":1234.567,\"dur\":0.001,\"args\":{\"to\":3,"
+             "\"mapping\":\"0x0\",\"page\":0,\"bytes\":0}}");
+  line.name = "GOT";
   item = (struct dmi_trace_item){.kind = DMI_TRACE_THREAD, .tid = 7};
   line.text = "a \"b\"\n";
   check_line(&line,
@@ -366,10 +406,10 @@ static void test_json(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),
-                                     cmocka_unit_test(test_began), cmocka_unit_test(test_waits),
-                                     cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
-                                     cmocka_unit_test(test_items), cmocka_unit_test(test_clock),
-                                     cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rings), cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
+      cmocka_unit_test(test_waits), cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
+      cmocka_unit_test(test_items), cmocka_unit_test(test_noise), cmocka_unit_test(test_clock),
+      cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
