@@ -8,6 +8,8 @@ use File::Temp qw(tempdir);
 use FindBin;
 use lib "$FindBin::Bin/../../bin/lib";
 use DMI::Options;
+use DMI::Settings;
+use DMI::Several;
 use Test::More;
 
 my $top = "$FindBin::Bin/../..";
@@ -36,6 +38,9 @@ sub faults {
     my $text = $item{$name} // do { push @faults, "$name: dmi(7) does not tell of it"; next };
     push @faults, "$name: dmi(7) does not name $option" if $option ne '' && $text !~ /B<\Q$option\E/;
     next if $option eq '';
+    my $word = $option =~ s/^-+//r;
+    push @faults, "$option: Several.pm does not say who gets it with dmirun -n"
+      unless DMI::Several::knows($word) || DMI::Settings::single($word) || DMI::Settings::looks({ $word => 1 });
     push @faults, "$name: dmirun does not set it" unless $dmirun =~ /\b$name\b\s*(?:=>|\}\s*=)/;
     next unless $row->{type} =~ /^(?:PORT|BYTES|SECONDS)\z/;
     my $wanted = number_text($default);
@@ -67,17 +72,19 @@ sub read_back {
   close $file;
   return DMI::Options->read("$dir/table.h");
 }
-my $row = '  OPTION(x, DMI_X, SECONDS, 1, 7, "--x", "SECS", CLEARED, "for so long (default 7)\n" "or not")';
+my $row = '  OPTION(x, DMI_X, SECONDS, 1, 7, "--grace", "SECS", CLEARED, "for so long (default 7)\n" "or not")';
 my @own = read_back("$row \\\n", $row =~ s/\bx,/y,/r);
 is(scalar @own, 2, 'rows are read');
 is($own[0]{help}, "for so long (default 7)\nor not", 'and joined');
 ok(!eval { read_back($row, " \\\n", $row =~ s/SECONDS, //r); 1 }, 'a row that is not understood is noticed');
-my $good = "=item B<DMI_X>\n\nSeconds (B<--x>). Not set: 7.\n";
+my $good = "=item B<DMI_X>\n\nSeconds (B<--grace>). Not set: 7.\n";
 my $sets = 'DMI_X => 1';
 is_deeply([faults($good, $sets, $own[0])], [], 'nothing is wrong with this one');
 is_deeply([faults('', $sets, $own[0])], ['DMI_X: dmi(7) does not tell of it'], 'no text');
-is_deeply([faults($good =~ s/--x/--y/r, $sets, $own[0])], ['DMI_X: dmi(7) does not name --x'], 'another option');
+is_deeply([faults($good =~ s/--grace/--y/r, $sets, $own[0])], ['DMI_X: dmi(7) does not name --grace'], 'another option');
 is_deeply([faults($good =~ s/7\./8./r, $sets, $own[0])], ['DMI_X: dmi(7) does not tell the default 7'],
   'another default');
+is_deeply([faults($good =~ s/--grace/--y/r, $sets, { %{ $own[0] }, option => '--y' })],
+  ['--y: Several.pm does not say who gets it with dmirun -n'], 'nobody gets it');
 is_deeply([faults($good, '', $own[0])], ['DMI_X: dmirun does not set it'], 'not set');
 done_testing();

@@ -15,6 +15,9 @@ sub looks {
 # True if they start several processes (Several.pm).
 sub several { my ($opt) = @_; return defined $opt->{n} || defined $opt->{hosts} }
 
+# True if an option is of one process, so that it does not go with several.
+sub single { my ($name) = @_; return grep { $_ eq $name } qw(ready-fd with-parent check witness share) }
+
 # Dies with a line if an option does not go with several processes, or only with them.
 sub check_several {
   my ($opt) = @_;
@@ -22,7 +25,7 @@ sub check_several {
     die "--tag: it is for several processes, with -n or --hosts\n" if $opt->{tag};
     return;
   }
-  for my $name (qw(ready-fd with-parent check witness share)) {
+  for my $name (grep { single($_) } sort keys %$opt) {
     die "--$name: it is for one process, not for -n or --hosts\n" if defined $opt->{$name};
   }
   return;

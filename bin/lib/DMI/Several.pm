@@ -8,10 +8,15 @@ use DMI::Key;
 use DMI::Launch;
 use DMI::NodeFile;
 
-# Options that are dmirun's own here, and those for the first process only: its port and address, and
-# what is served or written there.  (Who joins a process with --bind listens likewise.)  All others go to each process.
+# Options that are dmirun's own here; those for the first process only: its port and address, what is
+# served there, and what it writes of all of them (who joins a process with --bind listens likewise); and
+# those for each process.
 my %own = map { $_ => 1 } qw(n hosts tag i p contact key key-fd grace);
 my %first = map { $_ => 1 } qw(l ox bind advertise web trace);
+my %each = map { $_ => 1 } qw(s spill bind-threads on-error encrypt survive dead-after trust-refused events profile);
+
+# True if it is known who gets this option.
+sub knows { my ($name) = @_; return $own{$name} || $first{$name} || $each{$name} }
 
 # The lines of a node file that say the same.
 sub _lines {
@@ -37,7 +42,7 @@ sub _words {
 # Returns the exit status; dies with a line.
 sub run {
   my ($opt, $specs, %what) = @_;
-  my @names = grep { !$own{$_} && !$first{$_} && defined $opt->{$_} } sort keys %$opt;
+  my @names = grep { $each{$_} && defined $opt->{$_} } sort keys %$opt;
   my $key = defined $opt->{'key-fd'} ? DMI::Key->from_descriptor($opt->{'key-fd'}) : undef;
   return DMI::Launch::run($opt, %what, launcher => 'dmirun', lines => _lines($opt, $specs), key => $key,
     options => [map { _words($opt, $specs, $_) } @names]);
