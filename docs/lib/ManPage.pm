@@ -3,6 +3,7 @@ package ManPage;
 
 use strict;
 use warnings;
+use ManJapanese qw(join_lines breakable);
 use Pod::Man;
 use POSIX qw(strftime);
 use Text::Wrap qw(wrap);
@@ -29,9 +30,9 @@ sub _problem {
 }
 
 sub _man {
-  my ($self, $name, $number, $pod) = @_;
+  my ($self, $name, $number, $pod, %opt) = @_;
   my $man = Pod::Man->new(
-    name => $name, section => $number, center => 'DMI', release => "DMI $self->{version}",
+    %opt, name => $name, section => $number, center => 'DMI', release => "DMI $self->{version}",
     date => strftime('%Y-%m-%d', gmtime $self->{date}), errors => 'die', quotes => 'none');
   my $text = '';
   $man->output_string(\$text);
@@ -376,6 +377,14 @@ sub overview_page {
       unless $exists{$other} || $other =~ /_$/;
   }
   return $self->_man($name, $number, $pod);
+}
+
+# The Japanese text of a page: it is in the pod, lists and all.
+sub japanese_page {
+  my ($self, $name, $pod, $number) = @_;
+  my $page = $self->_man($name, $number, join_lines($pod), utf8 => 1);
+  utf8::encode($page) if utf8::is_utf8($page);
+  return breakable($page);
 }
 
 sub _items { return join "\n\n", '=over 4', @_, '=back' }

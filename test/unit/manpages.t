@@ -25,7 +25,8 @@ sub installed { my ($name) = @_; return grep { -x "$_/$name" } split /:/, $ENV{P
 
 # ---- Which pages there are ---------------------------------------------------------------------
 
-my @list = split /\n/, content("$man/list");
+# Those in Japanese: ja.t.
+my @list = grep { !m{^ja/} } split /\n/, content("$man/list");
 ok(scalar @list, 'the build made man pages');
 my %page = map { $_ => content("$man/$_") } @list;
 
