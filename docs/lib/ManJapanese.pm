@@ -30,7 +30,7 @@ sub join_lines {
   return encode('UTF-8', join '', @paragraphs);
 }
 
-# The source of a man page, with places where its text may be broken (\:). Requests, examples (.Vb)
+# The source of a man page, with places where its text may be broken (\:) or not (\&). Requests, examples (.Vb)
 # and NAME, which programs read, stay.
 sub breakable {
   my ($roff) = @_;
@@ -41,6 +41,7 @@ sub breakable {
     $section = $1 if $line =~ /^\.SH "?(.*?)"?$/;
     next if $verbatim || $line =~ /^[.']/ || $section eq '名前';
     $line =~ s/(?:(?<=$wide)|(?=$wide))(?<=[^\\\s])(?=\S)(?<!$opening)(?!$closing)/\\:/g;
+    $line =~ s/($opening)/$1\\&/g; # man(1) loads rules of its own, which would break there
   }
   return encode('UTF-8', join '', @lines);
 }

@@ -225,7 +225,7 @@ close $bad;
 cmp_ok(scalar(() = pod_faults("$dir/bad.pod")), '>', 0, 'noticed: pod that is wrong');
 is(decode('UTF-8', join_lines(encode('UTF-8', "字\n字\na\nb\n\n 字\n 字\n"))), "字字a\nb\n\n 字\n 字\n", 'lines are joined');
 is(decode('UTF-8', breakable(encode('UTF-8', ".SH 説明\n（字）。DMIの\n.Vb 1\n字字\n.Ve\n"))),
-  ".SH 説明\n（字）。\\:DMI\\:の\n.Vb 1\n字字\n.Ve\n", 'lines may be broken where Japanese lines may');
+  ".SH 説明\n（\\&字）。\\:DMI\\:の\n.Vb 1\n字字\n.Ve\n", 'lines may be broken where Japanese lines may');
 
 # ---- The texts ---------------------------------------------------------------------------------
 
