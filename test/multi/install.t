@@ -67,6 +67,7 @@ sub check_files {
   my @wanted = (
     'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
     "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
+    "$doc/ja/tutorial.md", "$man/ja/man7/dmi.7",
     'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     (-x "$build/bin/dmi-web" ? "$start/dmi-web" : ()), (map { "share/dmi/perl/DMI/Web/page.$_" } qw(html css js)),
     map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
