@@ -9,7 +9,8 @@ dist_doc_DATA = docs/tutorial.md docs/memory-model.md docs/running.md docs/secur
 
 # For Japanese readers, and their man pages: docs/ja/*.7.pod.
 jadocdir = $(docdir)/ja
-dist_jadoc_DATA = docs/ja/tutorial.md docs/ja/manual.md docs/ja/terms.md
+dist_jadoc_DATA = docs/ja/tutorial.md docs/ja/manual.md docs/ja/examples.md \
+	docs/ja/terms.md
 
 # Programs to copy from, as they are.
 examplesdir = $(docdir)/examples

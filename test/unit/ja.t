@@ -72,6 +72,19 @@ sub chapters {
   return \%chapter;
 }
 
+# Code that a paragraph about a program (**NAME**) names and that the English one does not.
+sub other_programs {
+  my ($english, $japanese) = @_;
+  my ($there, $here) = map {
+    { map { my $text = s/\s+/ /gr; $text =~ /^\*\*(\w+)\*\*/ ? ($1 => $text) : () } split /\n\n/, $_ }
+  } $english, $japanese;
+  my @faults = map { "no such program: $_" } grep { !defined $there->{$_} } sort keys %$here;
+  for my $name (grep { defined $there->{$_} } sort keys %$here) {
+    push @faults, map { "$name: no `$_`" } grep { index($there->{$name}, "`$_`") < 0 } $here->{$name} =~ /`([^`]+)`/g;
+  }
+  return @faults;
+}
+
 # Where chapters differ in the code that they name, or in lists and tables.
 sub other_chapters {
   my ($english, $japanese) = map { chapters($_) } @_;
@@ -199,6 +212,8 @@ notices('nothing in the same', [other_chapters($english, "## 1. 甲\n- 乙`y z`�
 notices('other code, another list', [other_chapters($english, "## 1. 甲\n`x`、`w`\n")],
   ['chapter 1 lacks `y z`', 'chapter 1 names `w`', 'chapter 1 has 0 items, not 1']);
 notices('a chapter too many', [other_chapters($english, "$english## 2. B\n")], ['only one has chapter 2']);
+notices('another option, and a program that is gone', [other_programs("**a** does `x\ny`.\n\n**b**\n",
+  "**a**は`x y`、`z`。\n\n**c**は\n")], ['no such program: c', 'a: no `z`']);
 notices('another block', [unequal('block', [fenced($english)], [fenced($english =~ s/one/two/r)])],
   ["block 1 differs: ```c\none"]);
 notices('a block too few', [unequal('block', [fenced($english)], [])], ["block 1 differs: ```c\none"]);
@@ -249,6 +264,7 @@ my $tutorial = text("$top/docs/tutorial.md");
 none([unequal('block', map { [fenced($_)] } $tutorial, $is{'tutorial.md'})],
   'the tutorial has the programs and commands of the English one, in the same order');
 none([other_chapters($tutorial, $is{'tutorial.md'})], 'and its chapters name the same');
+none([other_programs(text("$top/docs/examples.md"), $is{'examples.md'})], 'examples.md names what the English one names');
 none([unequal('block', map { [map { without_comments($_) } indented($_)] } text("$top/README.md"), $is{'README.md'})],
   'README.md has the programs and commands of the English one');
 none([unequal('example', map { [map { without_comments($_) } text($_) =~ /^=head1 (?:EXAMPLE|例)\n(.*?)^\S/ms] }
