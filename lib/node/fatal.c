@@ -85,6 +85,10 @@ static void where(struct dmi_fatal *about, const ucontext_t *context) {
 #if defined(__x86_64__)
   about->pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
   about->sp = (uint64_t)context->uc_mcontext.gregs[REG_RSP];
+  /* the processor's code for a page fault: bit 1 is set for a write, bit 4 for an instruction */
+  about->access = context->uc_mcontext.gregs[REG_ERR] & 2    ? DMI_FATAL_WRITTEN
+                  : context->uc_mcontext.gregs[REG_ERR] & 16 ? DMI_FATAL_USED
+                                                             : DMI_FATAL_READ;
 #elif defined(__aarch64__)
   about->pc = context->uc_mcontext.pc;
   about->sp = context->uc_mcontext.sp;

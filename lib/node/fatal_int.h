@@ -12,6 +12,8 @@ struct dmi_fatal {
   const char *name; /* of the signal */
   const siginfo_t *info;
   uint64_t pc, sp; /* of the thread when it came; 0: not known on this machine */
+  /* SIGSEGV: the address was */
+  enum { DMI_FATAL_USED, DMI_FATAL_READ, DMI_FATAL_WRITTEN } access;
 };
 
 /* Writes all lines to stderr.  In the handler: nothing here may allocate or lock. */

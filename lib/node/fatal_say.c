@@ -80,7 +80,9 @@ static void add_segv(struct dmi_safe *line, const struct dmi_fatal *fatal) {
   } else if (fatal->info->si_code == SEGV_ACCERR) {
     dmi_safe_add(line, "the memory at address ");
     dmi_safe_hex(line, addr);
-    dmi_safe_add(line, " may only be read, or not be used at all");
+    dmi_safe_add(line, fatal->access == DMI_FATAL_WRITTEN ? " may not be written"
+                       : fatal->access == DMI_FATAL_READ  ? " may not be read"
+                                                          : " may not be used in this way");
   } else {
     dmi_safe_add(line, "an address that no pointer can have"); /* the processor does not tell it */
   }

@@ -51,7 +51,7 @@ sub explains {
 my $main = qr/the thread of DMI_main of process 0/;
 my @ways = $sanitized ? () : (
   [null => SEGV => qr/$main: there is nothing at address 0x0: a pointer is NULL/],
-  [text => SEGV => qr/$main: the memory at address 0x[0-9a-f]+ may only be read, or not be used at all/],
+  [text => SEGV => qr/$main: the memory at address 0x[0-9a-f]+ may not be (?:written|used in this way)/],
   [global => SEGV => qr/$main: (0x[0-9a-f]+) is a global address, no pointer: .* \(page 1 of the mapping at 0x100000000\)/],
   [inside => SEGV => qr/$main: there is nothing at address 0x10: a pointer is NULL/],
   [nowhere => SEGV => qr/$main: a function was called at 0x10, where there is none/],
