@@ -28,11 +28,6 @@ sub _give_key {
   return $reader;
 }
 
-sub _nowhere {
-  open my $null, '>', '/dev/null' or die "/dev/null: $!\n";
-  return $null;
-}
-
 sub _attach {
   my ($self, $address) = @_;
   local %ENV = %ENV;
@@ -41,7 +36,8 @@ sub _attach {
     @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT)} = @$address;
   }
   my $key = $self->_give_key;
-  $self->{look} = DMI::Look->new(command => $self->{command}, err => $self->{quiet} && _nowhere(),
+  open my $nowhere, '>', '/dev/null' or die "/dev/null: $!\n";
+  $self->{look} = DMI::Look->new(command => $self->{command}, ($self->{quiet} ? (err => $nowhere) : ()),
     ended => sub { die "it has ended\n" });
 }
 
