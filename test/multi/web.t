@@ -83,25 +83,28 @@ $third->wait_exit(signal => 'KILL');
 shows("document.querySelectorAll('#members tbody tr').length === 2", 'one that was killed disappears');
 logged('process 2');
 logged('is gone');
-$second->signal('INT');
-$second->wait_exit(0);
-shows("document.querySelectorAll('#members tbody tr').length === 1", 'and so does one that leaves');
 
-# ---- Beside it: one that is started for a program that runs --------------------------------------
+# ---- One that is started for a program that runs, and goes on when the process leaves that it asks -----
 
 {
-  my $beside = $t->spawn([$dmirun, '--web', 0, -i => '127.0.0.1', -p => $first->port], name => 'beside');
+  my $beside = $t->spawn([$dmirun, '--web', 0, -i => '127.0.0.1', -p => $second->port], name => 'beside');
   my $other = DMIWeb::place($beside);
   isnt($other->{token}, $place->{token}, 'each has a token of its own');
   my $events = WebClient->listen(@$other{qw(port token)});
   my ($name, $data) = $events->event;
   like($data, qr/"process":0/, 'and shows the same program');
   is((WebClient->request($other->{port}, GET => "/events?token=$place->{token}"))[0], 403, 'not to who has the token of another one');
+  $second->signal('INT');
+  $second->wait_exit(0);
+  ($name, $data) = $events->event until $name eq 'members' && $data =~ /"members":\[/ && 1 == (() = $data =~ /"member":\d/g);
+  pass('when the process that it asks leaves, it asks another one');
   $beside->signal('TERM', dies => 1);
   $beside->wait_exit(signal => 'TERM');
   eval { 1 while $events->event };
   pass('when it ends, so do its pages');
 }
+
+shows("document.querySelectorAll('#members tbody tr').length === 1", 'and so does one that leaves');
 
 # ---- The end -------------------------------------------------------------------------------------
 
@@ -128,6 +131,22 @@ $t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort 
   close $writer;
   $alone->wait_exit(0);
   is(scalar(() = $alone->events('stranger_connected')), 1, 'that was the only one: nothing was asked before');
+}
+
+# ---- Beside several processes -------------------------------------------------------------------
+
+{
+  pipe my $reader, my $writer or die;
+  my $set = $t->spawn([$dmirun, -n => 2, -l => 0, '--web', 0, $program], name => 'set', stdin => $reader);
+  close $reader;
+  my $at = DMIWeb::place($set);
+  my $events = WebClient->listen(@$at{qw(port token)});
+  my ($name, $data) = ('', '');
+  ($name, $data) = $events->event until $data =~ /"process":1,/;
+  pass('with -n there is one page, of all');
+  is(scalar(() = $set->err =~ /the page is at/g), 1, 'beside the first process');
+  close $writer;
+  $set->wait_exit(0);
 }
 
 # ---- A deadlock ----------------------------------------------------------------------------------
