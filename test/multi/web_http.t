@@ -152,7 +152,7 @@ $port = $server->port;
   is(join('|', map { $two->event } 1 .. 2), 'members|first|threads|other', 'another page gets the latest of each');
   close $two->{socket};
   # That it has gone shows when something is sent.
-  $t->wait_until(sub {
+  $t->wait_looking(sub {
     $server->tell('event', 'members', 'again');
     $one->event;
     vec(my $bits = '', fileno $server->handle, 1) = 1;
