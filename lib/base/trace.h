@@ -47,9 +47,9 @@ struct dmi_trace {
   _Atomic uint32_t events; /* goes up then; to wait for (base/futex.h) */
   _Atomic uint32_t lock;   /* guards the list; rank EVENT, as events are emitted with any lock */
   struct dmi_trace_ring *first;
-  struct dmi_trace_ring *next; /* the reader's: where it goes on; NULL: at the first */
-  _Atomic uint64_t unseen;     /* records of threads for which there was no memory */
-  _Atomic int64_t began;       /* ns: when it was switched on */
+  struct dmi_trace_ring *next;      /* the reader's: where it goes on; NULL: at the first */
+  _Atomic uint64_t unseen;          /* records of threads for which there was no memory */
+  _Atomic int64_t began;            /* ns: when it was switched on */
   struct dmi_doing_watcher watcher; /* for waits of the process's threads */
 };
 

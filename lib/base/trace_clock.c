@@ -6,7 +6,8 @@
 #define PERIOD 1000000000 /* ns: so long after a round the line is where that round says */
 
 void dmi_trace_clock_answer(struct dmi_trace_clock *clock, const struct dmi_trace_answer *answer) {
-  const int64_t way = (answer->heard - answer->asked) - (answer->sent - answer->got);
+  const int64_t took = (answer->heard - answer->asked) - (answer->sent - answer->got);
+  const int64_t way = took > 0 ? took : 0;
   if (clock->num++ && way >= clock->best) return;
   clock->best = way;
   clock->best_offset = (answer->got - answer->asked) / 2 + (answer->sent - answer->heard) / 2;

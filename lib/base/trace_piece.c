@@ -15,6 +15,7 @@ bool dmi_trace_item_get(const void *piece, size_t length, size_t *at, struct dmi
   memcpy(item, from, sizeof(*item));
   if (!item->kind || item->kind >= DMI_TRACE_ITEM_KINDS || item->text > DMI_TRACE_TEXT)
     return false;
+  if (!dmi_trace_time_good(item->begin) || !dmi_trace_time_good(item->end)) return false;
   if (left < dmi_trace_item_size(item->text)) return false;
   *text = from + sizeof(*item);
   *at += dmi_trace_item_size(item->text);

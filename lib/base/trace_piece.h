@@ -36,6 +36,11 @@ struct dmi_trace_item {
   uint64_t addr, size, id, map, page;
 };
 
+/* A time that another process has sent: differences of such ones do not overflow. */
+static inline bool dmi_trace_time_good(int64_t time) {
+  return time >= 0 && time < INT64_C(1) << 62;
+}
+
 /* Bytes of an item with such a text. */
 static inline size_t dmi_trace_item_size(uint16_t text) {
   return sizeof(struct dmi_trace_item) + (size_t)(text + 7) / 8 * 8;

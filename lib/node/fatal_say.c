@@ -227,7 +227,8 @@ static int child(void *trace) {
 #endif
 
 /* False: nothing was said, or not all.  The child has the memory of this process, but a stack of
- * its own: libdw needs a larger one than a handler has. */
+ * its own: libdw needs a larger one than a handler has.  It ends without a signal, so that a
+ * program that ignores SIGCHLD, or waits for any child, does not take its status away. */
 static bool child_says(struct trace *trace) {
   pid_t pid, ended;
   int status = 1;
@@ -235,10 +236,10 @@ static bool child_says(struct trace *trace) {
                              : mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return false;
-  pid = clone(child, stack + CHILD_STACK, SIGCHLD, trace);
+  pid = clone(child, stack + CHILD_STACK, 0, trace);
   if (pid < 0) return false;
   do
-    ended = waitpid(pid, &status, 0);
+    ended = waitpid(pid, &status, (int)__WCLONE);
   while (ended < 0 && errno == EINTR);
   return ended == pid && status == 0;
 }

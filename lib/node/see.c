@@ -203,7 +203,8 @@ static bool pass_on(struct dmi_see *see, uint32_t temp, const struct dmi_msg_see
   relay = calloc(1, sizeof(*relay));
   if (!relay) return false;
   relay->see = see;
-  relay->number = ++see->number;
+  see->number = see->number % (DMI_TRACER_EVENTS - 1) + 1; /* others are the tracer's */
+  relay->number = see->number;
   relay->to = ask->of;
   relay->temp = temp;
   relay->theirs = ask->number;

@@ -340,6 +340,7 @@ bool dmi_tracer_on_answer(struct dmi_process *process, dmi_uid_t from, const str
     job.type = DMI_TRACER_TIME;
     if (bytes) memcpy(&job.got, bytes, sizeof(job.got));
     if (bytes) memcpy(&job.sent, (const char *)bytes + sizeof(job.got), sizeof(job.sent));
+    if (!dmi_trace_time_good(job.got) || !dmi_trace_time_good(job.sent)) return false;
   } else if (msg->seen.how != DMI_SEEN_GOOD) {
     job.type = DMI_TRACER_NO;
     job.is_last = msg->seen.how == DMI_SEEN_SILENT;

@@ -164,7 +164,7 @@ static void put_process(struct taking *taking) {
   tracer->told_id = id;
 }
 
-/* The counter, if it has changed. */
+/* The counter, if it has changed; not at the end, as it may change for ever. */
 static void put_pool(struct taking *taking) {
   struct dmi_trace_item *last = &taking->tracer->pool;
   struct dmi_pager_counts pool;
@@ -193,7 +193,7 @@ bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece) 
   const struct dmi_trace_taker taker = {&taking, take_thread, take_record};
   piece->length = 0;
   put_process(&taking);
-  put_pool(&taking);
+  if (dmi_trace_on(tracer->trace)) put_pool(&taking);
   put_unseen(&taking);
   dmi_trace_take(tracer->trace, &taker);
   return piece->length != 0;

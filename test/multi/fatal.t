@@ -68,6 +68,14 @@ for my $way (@ways) {
   explains($process, $signal, $text, $name);
 }
 
+# What has said the places is not waited for like a child of the program.
+{
+  my $process = $t->start($program, args => ['unwaited'], name => 'unwaited');
+  $process->wait_exit(signal => 'ABRT');
+  explains($process, ABRT => qr/$main: abort\(\) was called/, 'unwaited');
+  unlike($process->err, qr/^dmi: it came here from/m, 'unwaited: the places are said once') if $names;
+}
+
 # In which call of DMI it was.
 for my $process (grep { $_->name =~ /^(?:null|inside)$/ } @{ $t->{processes} }) {
   my $place = $names ? qr/fatal_dmi\.c:\d+ \(inside\)/ : qr/.*/;

@@ -84,6 +84,12 @@ __attribute__((noinline)) static void aborts(void) {
   abort();
 }
 
+/* The kernel keeps no status of children, and the program's waits could take it. */
+static void unwaited(void) {
+  signal(SIGCHLD, SIG_IGN);
+  aborts();
+}
+
 static void own(int signo) {
   static const char said[] = "own handler\n";
   (void)signo;
@@ -135,11 +141,12 @@ static void runs_deep(void) {
 static const struct {
   const char *name;
   void (*run)(void);
-} ways[] = {{"null", null},         {"text", text},       {"global", global},
-            {"inside", inside},     {"nowhere", nowhere}, {"stack", runs_deep},
-            {"division", division}, {"file", file},       {"instruction", instruction},
-            {"abort", aborts},      {"handled", handled}, {"forks", forks},
-            {"plain", makes},       {"waits", waits},     {"asks", asks}};
+} ways[] = {{"null", null},         {"text", text},         {"global", global},
+            {"inside", inside},     {"nowhere", nowhere},   {"stack", runs_deep},
+            {"division", division}, {"file", file},         {"instruction", instruction},
+            {"abort", aborts},      {"unwaited", unwaited}, {"handled", handled},
+            {"forks", forks},       {"plain", makes},       {"waits", waits},
+            {"asks", asks}};
 
 static void run(const char *name) {
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)

@@ -155,8 +155,10 @@ sub lock_text {
 sub barrier_text {
   my ($waits, $thread) = @_;
   my $object = $waits->object($thread);
-  my $arrived = defined $object->{arrived} ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my @missing = $waits->missing($thread);
+  # Threads that have gone on meanwhile make a count that does not fit the list.
+  my $fits = defined $object->{arrived} && (!@missing || $object->{needed} - $object->{arrived} == @missing);
+  my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
   return "$text; no thread uses it that has not come" if !@missing;
