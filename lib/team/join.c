@@ -295,16 +295,19 @@ int32_t dmi_team_join(struct dmi_process *process, DMI_local_team_t *team, int64
   int32_t error;
   if (!team) return dmi_fail(dmi_because(DMI_EINVAL, "there is no DMI_local_team_t"));
   name(team, NULL);
-  error = new_rank(process, addr, want, &rank);
-  if (error != DMI_OK) return dmi_fail(error);
-  error = arrive(rank, DMI_TEAM_NOT_ARRIVED);
-  if (error == DMI_OK) error = wait_epoch(rank, TO_JOIN);
-  if (error != DMI_OK) error = unjoin(rank, error);
-  if (error == DMI_OK) {
-    name(team, rank);
-    return DMI_TRUE;
-  }
-  end(rank);
+  do {
+    error = new_rank(process, addr, want, &rank);
+    if (error != DMI_OK) return dmi_fail(error);
+    error = arrive(rank, DMI_TEAM_NOT_ARRIVED);
+    if (error == DMI_OK) error = wait_epoch(rank, TO_JOIN);
+    if (error != DMI_OK) error = unjoin(rank, error);
+    if (error == DMI_OK) {
+      name(team, rank);
+      return DMI_TRUE;
+    }
+    end(rank);
+    /* The team has become smaller meanwhile, and that rank is gone: any other one will do. */
+  } while (error == DMI_EINVAL && want == DMI_ANY);
   return dmi_fail(error);
 }
 
