@@ -250,7 +250,10 @@ static void take_event(struct dmi_subscriber *subscriber, const struct dmi_strea
   struct dmi_trace_record record = {
       .kind = DMI_TRACE_MARK, .name = dmi_event_rows[event->type].name, .id = UINT64_MAX};
   (void)stream;
-  if (event->type == DMI_EVENT_joined) atomic_store(&tracer->self, (uint32_t)event->joined.member);
+  if (event->type == DMI_EVENT_joined) {
+    atomic_store(&tracer->self, (uint32_t)event->joined.member);
+    wake(tracer); /* the view may have come before */
+  }
   if (!dmi_trace_on(tracer->trace)) return;
   for (size_t i = 0; i < MARKS; i++) {
     if (marks[i].type != event->type) continue;
