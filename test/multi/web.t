@@ -8,6 +8,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 use DMIWeb;
+use Fcntl qw(F_SETFD);
 use IO::Socket::INET ();
 use POSIX qw(WUNTRACED);
 use WebClient;
@@ -100,8 +101,7 @@ logged('is gone');
   pass('when the process that it asks leaves, it asks another one');
   $beside->signal('TERM', dies => 1);
   $beside->wait_exit(signal => 'TERM');
-  eval { 1 while $events->event };
-  pass('when it ends, so do its pages');
+  ok(eval { 1 while $events->event; 1 }, 'when it ends, so do its pages');
 }
 
 shows("document.querySelectorAll('#members tbody tr').length === 1", 'and so does one that leaves');
@@ -131,6 +131,28 @@ $t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort 
   close $writer;
   $alone->wait_exit(0);
   is(scalar(() = $alone->events('stranger_connected')), 1, 'that was the only one: nothing was asked before');
+}
+
+# ---- With a key from a descriptor ----------------------------------------------------------------
+
+{
+  pipe my $reader, my $writer or die;
+  pipe my $key, my $key_to or die;
+  syswrite $key_to, '0123456789abcdef' x 4 . "\n";
+  close $key_to;
+  fcntl $key, F_SETFD, 0;
+  my $keyed = $t->spawn([$dmirun, '--key-fd', fileno $key, '--web', 0, $program], name => 'with a key', stdin => $reader);
+  close $_ for $reader, $key;
+  my $at = DMIWeb::place($keyed);
+  my $events = WebClient->listen(@$at{qw(port token)});
+  my ($name, $data) = ('', '');
+  ($name, $data) = $events->event until $data =~ /"process":0,/;
+  pass('with --key-fd the program is shown');
+  close $writer;
+  $keyed->wait_exit(0);
+  ($name, $data) = $events->event until $data =~ /"ended"/;
+  pass('and its page is told its end');
+  $t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $at->{port}) }, 'and its server ends with it');
 }
 
 # ---- Beside several processes -------------------------------------------------------------------

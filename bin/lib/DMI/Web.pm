@@ -219,10 +219,17 @@ sub _end_of {
 sub _close_all_but {
   my (@keep) = @_;
   my %keep = map { $_ => 1 } 0 .. 2, @keep;
+  open my $null, '<', '/dev/null' or die "/dev/null: $!\n";
   opendir my $dir, '/proc/self/fd' or return;
-  my @open = grep { /^\d+\z/ && !$keep{$_} } readdir $dir;
+  my @open = grep { /^\d+\z/ && !$keep{$_} && $_ != fileno $null } readdir $dir;
   closedir $dir;
-  POSIX::close($_) for @open;
+  for my $number (@open) {
+    # Perl counts its handles by number.  If one has this number, the number has to stay taken: close of a pipe that
+    # gets it later would only lower the count.  If none has, close gives it back.
+    POSIX::dup2(fileno $null, $number);
+    open my $counted, '<&=', $number or next;
+    close $counted;
+  }
 }
 
 # Serves beside the process that this one is about to become, until that ends.  host => where it can be asked;
