@@ -133,21 +133,40 @@ $t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort 
   is(scalar(() = $alone->events('stranger_connected')), 1, 'that was the only one: nothing was asked before');
 }
 
+# What a process has open besides stdin, stdout and stderr.
+sub open_in { my ($pid) = @_; return map { readlink($_) // '' } grep { !m{/[012]\z} } glob "/proc/$pid/fd/*" }
+
+# The process that listens on a port.
+sub listener {
+  my ($port) = @_;
+  open my $table, '<', '/proc/net/tcp' or die $!;
+  my $end = sprintf ':%04X', $port;
+  my ($inode) = map { /^ *\d+: \w+$end \w+:0000 0A (?:\S+ +){5}(\d+) / ? $1 : () } <$table>;
+  for my $pid (map { m{(\d+)} } glob '/proc/[0-9]*') {
+    return $pid if grep { $_ eq "socket:[$inode]" } open_in($pid);
+  }
+  die "nobody listens on port $port\n";
+}
+
 # ---- With a key from a descriptor ----------------------------------------------------------------
 
 {
   pipe my $reader, my $writer or die;
   pipe my $key, my $key_to or die;
+  pipe my $told, my $port_to or die;
+  fcntl $port_to, F_SETFD, 0;
   syswrite $key_to, '0123456789abcdef' x 4 . "\n";
   close $key_to;
   fcntl $key, F_SETFD, 0;
-  my $keyed = $t->spawn([$dmirun, '--key-fd', fileno $key, '--web', 0, $program], name => 'with a key', stdin => $reader);
-  close $_ for $reader, $key;
+  my $keyed = $t->spawn([$dmirun, '--key-fd', fileno $key, '--ready-fd', fileno $port_to, '--web', 0, $program], name => 'with a key', stdin => $reader);
+  close $_ for $reader, $key, $port_to;
   my $at = DMIWeb::place($keyed);
   my $events = WebClient->listen(@$at{qw(port token)});
   my ($name, $data) = ('', '');
   ($name, $data) = $events->event until $data =~ /"process":0,/;
   pass('with --key-fd the program is shown');
+  is(join(' ', grep { /^pipe/ } open_in(listener($at->{port}))), '', 'its server has neither the key nor what others read');
+  like(scalar(do { local $/; readline $told }), qr/^\d+\n\z/, 'and who wants to know the port sees its end while the program runs');
   close $writer;
   $keyed->wait_exit(0);
   ($name, $data) = $events->event until $data =~ /"ended"/;

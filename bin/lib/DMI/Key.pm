@@ -47,6 +47,15 @@ sub from_descriptor {
   return $line;
 }
 
+# A handle from which a line can be read once, by a program that this process starts or becomes.
+sub handle {
+  my ($class, $line) = @_;
+  pipe my $reader, my $writer or die "no pipe: $!\n";
+  syswrite $writer, $line;
+  fcntl $reader, F_SETFD, 0;
+  return $reader;
+}
+
 # A keyed hash of random bytes, by which both ends see whether they have the same key.  It tells
 # others nothing about the key.
 sub nonce { return unpack 'H*', _random(32) }

@@ -29,25 +29,6 @@ sub token {
   return unpack 'H*', $bytes;
 }
 
-# A line of the key, as dmirun --key-fd takes it: for the program, and for those who look.
-sub read_key {
-  my ($descriptor) = @_;
-  open my $from, '<&=', $descriptor or die "descriptor $descriptor: $!\n";
-  my $line = '';
-  while (length $line < 65) {
-    my $count = sysread $from, $line, 65 - length $line, length $line or last;
-  }
-  return $line;
-}
-
-# A descriptor from which it can be read again.
-sub key_again {
-  my ($line) = @_;
-  pipe my $reader, my $writer or die "no pipe: $!\n";
-  syswrite $writer, $line;
-  return POSIX::dup(fileno $reader);
-}
-
 # ---- Serving -----------------------------------------------------------------------------------
 
 # place => '[ADDR:]PORT'; web => dmi-web; look => what asks; key => a line, or undef.

@@ -18,6 +18,13 @@ sub page {
   return $text{html} =~ s/\@STYLE\@/$text{css}/r =~ s/\@SCRIPT\@/$text{js}/r;
 }
 
+# What else this process has open is not for the server: the key of the program, or what others wait for the end of.
+sub _close_others {
+  opendir my $dir, '/proc/self/fd' or POSIX::_exit(126);
+  my @open = grep { /^\d+\z/ && $_ > 2 } readdir $dir;
+  POSIX::close($_) for @open;    # nothing of Perl is opened any more
+}
+
 # DMI::Web::Server->new(program => dmi-web, place => '[ADDR:]PORT', token => '...').  undef: it has said why on stderr.
 sub new {
   my ($class, %opt) = @_;
@@ -27,7 +34,7 @@ sub new {
   if ($pid == 0) {
     open STDIN, '<&', $in or POSIX::_exit(126);
     open STDOUT, '>&', $out or POSIX::_exit(126);
-    close $_ for $tells, $says, $in, $out;
+    _close_others();
     no warnings 'exec';
     exec { $opt{program} } @opt{qw(program place)};
     print STDERR "dmirun: --web: cannot run $opt{program}: $!\n";

@@ -3,8 +3,10 @@ package DMI::Web::Start;
 
 use strict;
 use warnings;
+use DMI::Key ();
 use DMI::Values ();
 use DMI::Web ();
+use POSIX ();
 
 # Where, and by what: options of DMI::Web->new.  `viewer`: the program that asks.
 sub _how {
@@ -19,8 +21,11 @@ sub _how {
 sub _key {
   my ($env) = @_;
   return if !defined $env->{DMI_KEY_FD};
-  my $line = DMI::Web::read_key($env->{DMI_KEY_FD});
-  $env->{DMI_KEY_FD} = DMI::Web::key_again($line);
+  my $given = $env->{DMI_KEY_FD};
+  my $line = DMI::Key->from_descriptor($given);
+  POSIX::close($given) if $given > 2;
+  # A number that outlives the handle: the program has it.
+  $env->{DMI_KEY_FD} = POSIX::dup(fileno DMI::Key->handle($line));
   return (key => $line);
 }
 
@@ -42,6 +47,9 @@ sub beside {
   my $host = defined $env->{DMI_BIND} ? $env->{DMI_BIND} : '127.0.0.1';
   local %ENV = (%ENV, map { defined $env->{$_} ? ($_ => $env->{$_}) : () } qw(DMI_KEY_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND));
   my ($ready, $url) = DMI::Web->beside(%how, host => $host, tell_port => $env->{DMI_READY_FD}) or exit 2;
+  # The one that serves writes there, and who reads waits for the end of that, not of the program.
+  my $told = $env->{DMI_READY_FD};
+  POSIX::close($told) if defined $told && $told > 2;
   $env->{DMI_READY_FD} = $ready;
   print STDERR "dmirun: the page is at $url\n";
   return;

@@ -4,6 +4,7 @@ package DMI::Web::Watch;
 
 use strict;
 use warnings;
+use DMI::Key ();
 use DMI::Look ();
 
 # DMI::Web::Watch->new(command => [...], key => 'line of the key' or undef).  Whom to ask first is in the
@@ -20,10 +21,7 @@ sub pid { return $_[0]{look} && $_[0]{look}->pid }
 sub _give_key {
   my ($self) = @_;
   return if !defined $self->{key};
-  pipe my $reader, my $writer or die "no pipe: $!\n";
-  syswrite $writer, $self->{key};
-  require Fcntl;
-  fcntl $reader, Fcntl::F_SETFD(), 0;
+  my $reader = DMI::Key->handle($self->{key});
   $ENV{DMI_KEY_FD} = fileno $reader;
   return $reader;
 }
