@@ -174,6 +174,7 @@ my $log = do { open my $file, '<', "$dir/log/127.0.0.1.log" or die; local $/; <$
 like($log, qr/^argument: a b\n/m, '--log: stdout');
 like($log, qr/^=== initialized ===\n(?:.*\n)*=== finalized ===\n/m, '--log: stderr');
 ok(-s "$dir/log/localhost.$_.log", "--log: localhost.$_.log") for 2, 3;
+is((stat "$dir/log/127.0.0.1.log")[2] & 07777, 0600, '--log: for nobody else');
 
 # -f -: the list is what comes on stdin, and then nothing is left of that for the program.
 my $listed = put('listed', "# list\nlocalhost\nlocalhost -s 64M\n");

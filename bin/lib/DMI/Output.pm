@@ -8,6 +8,7 @@ package DMI::Output;
 use strict;
 use warnings;
 use Errno ();
+use Fcntl qw(O_WRONLY O_APPEND O_CREAT);
 use IO::Handle ();
 
 my $longest_line = 1 << 20;    # bytes; a longer one is passed on in pieces
@@ -76,7 +77,8 @@ sub _log {
   my ($self, $name) = @_;
   return $self->{logs}{$name} //= do {
     my $path = "$self->{log}/" . ($name =~ s{[^\w.:@-]}{.}gr) . '.log';
-    open my $file, '>>', $path or die "--log: $path: $!\n";
+    # What a process writes may be for its user only: the address of a page has its token in it.
+    sysopen my $file, $path, O_WRONLY | O_APPEND | O_CREAT, 0600 or die "--log: $path: $!\n";
     $file->autoflush(1);
     $file;
   };

@@ -214,7 +214,7 @@ function drawMembers() {
   });
 }
 
-const kinds = new Set(['computes', 'outside', 'page', 'lock', 'barrier', 'suspend', 'silent']);
+const kinds = new Set(['computes', 'outside', 'page', 'lock', 'barrier', 'suspend']);
 const kindOf = (state) => kinds.has(state) ? state : 'wait';
 const memberOf = (number) => known.members && known.members.members.find((member) => member.member === number);
 const processOf = (number) => { const member = memberOf(number); return member ? nameOf(member) : '?'; };
