@@ -45,6 +45,8 @@ is(offers('dmirun', '--key', 'n'), 'nodes', 'files');
 is(offers('dmimw', '-f', 'n'), 'nodes', 'files');
 is(offers('dmirun', '-i', 'node'), "node1\nnode2", 'hosts');
 is(offers('dmirun', '-i', '@', 'n'), 'nodes', '@file');
+is(offers('dmimw', '-i', ''), "node1\nnode2", 'and no words of the help');
+is(offers('dmimw', '-i', '@', 'n'), 'nodes', '@file');
 is(offers('dmirun', '-i', 'node1', '--surv'), '--survive', 'and on');
 is(offers('dmirun', '-i', '@', 'nodes', '--surv'), '--survive', 'and on');
 is(offers('dmirun', '-s', ''), '', 'what cannot be known');
