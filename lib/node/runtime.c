@@ -192,7 +192,6 @@ void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
     process->config.event_fd = -1;
   }
   if (config->events_file) open_events_file(process);
-  dmi_profiler_begin(process);
   if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
             config->control_fd, strerror(errno));
@@ -249,6 +248,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
+  dmi_profiler_begin(process); /* not before the port is ours: it empties the file */
   dmi_machine_look(&process->machine, (uint32_t)process->config.share,
                    (uint32_t)process->config.shares);
   process->pager = dmi_pager_new(process);

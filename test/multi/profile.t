@@ -101,6 +101,17 @@ my $shown = run(0, '--profile', $file);
 like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
 like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
 
+# Who only tries its options, or looks, leaves the file as it is.
+{
+  my $before = -s $file;
+  cmp_ok($before, '>', 0, 'the file is there');
+  run(0, '--check', '-l', 0, '--profile', $file, $program);
+  is(-s $file, $before, '--check leaves it');
+  local $ENV{DMI_PROFILE} = $file;
+  run(1, '--status', '127.0.0.1:1');
+  is(-s $file, $before, 'and so does --status');
+}
+
 # Without it nothing is written, or told.
 unlink $file;
 @all = begin();
