@@ -270,6 +270,13 @@ refused('-s 2GB ./show', '-s 2GB');
 refused('-s 9223372036854775808 ./show', 'too large');
 refused('-s 99999999999999999999999 ./show', 'too large');
 refused('-s 8388608T ./show', 'too large');
+# What would have no effect on who only looks.
+refused("$$_[0] 127.0.0.1:1", "$$_[1]: it does not go with --status, which only looks") for ['--status -n 4 --tag', '-n'],
+  ['--status --trace x', '--trace'], ['--status --web 0', '--web'], ['--status --profile x', '--profile'], ['--status --check', '--check'],
+  ['--status --witness', '--witness'], ['--status -l 0', '-l'];
+refused("--web 0 -i 127.0.0.1 -p 1 $$_[0]", "$$_[1]: it does not go with --web") for ['-n 4', '-n'], ['--trace x --profile y', '--profile'],
+  ['--tag', '--tag'], ['--hosts a', '--hosts'];
+ok(!-e $_, "and there is no $_") for qw(x y);
 refused('--key nosuch ./show', '--key nosuch: no such file; make one');
 refused("--key-fd $_ ./show", "--key-fd $_: .* from 0") for qw(-1 x 65536);
 refused('--key plain --key-fd 0 ./show', '--key and --key-fd');

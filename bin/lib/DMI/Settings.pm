@@ -12,6 +12,24 @@ sub looks {
   return grep { defined $opt->{$_} } qw(status threads top dump json);
 }
 
+# Those that look, and those that go with them: whom to ask, and how it is reached.
+my @looking = qw(status threads top dump json i p key key-fd encrypt bind dead-after);
+
+# Dies with a line if an option does not go with looking at a program that runs; else it would have no
+# effect.  `more`: an option that looks, too.
+sub check_looks {
+  my ($opt, @more) = @_;
+  my %goes = map { $_ => 1 } @looking, @more;
+  my ($look) = grep { defined $opt->{$_} } @looking[0 .. 4], @more;
+  for my $name (grep { defined $opt->{$_} && !$goes{$_} } sort keys %$opt) {
+    die _written($name), ": it does not go with --$look, which only looks at a program that runs\n";
+  }
+  return;
+}
+
+# An option as a user writes it.
+sub _written { my ($name) = @_; return length $name == 1 ? "-$name" : "--$name" }
+
 # True if they start several processes (Several.pm).
 sub several { my ($opt) = @_; return defined $opt->{n} || defined $opt->{hosts} }
 

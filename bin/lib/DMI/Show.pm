@@ -12,7 +12,6 @@ sub whom {
   my ($opt, @words) = @_;
   my ($whom, @more) = @words;
   die "$more[0]: one process is asked: dmirun --status [HOST[:PORT]]\n" if @more;
-  die "--status, --threads and the like only look: they start nothing\n" if $opt->{witness} || $opt->{check};
   die "--top shows all of that by itself: no --status, --threads, --dump or --json with it\n"
     if $opt->{top} && grep { defined $opt->{$_} } qw(status threads dump json);
   if (defined $whom) {
