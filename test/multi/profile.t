@@ -108,7 +108,7 @@ like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\
   run(0, '--check', '-l', 0, '--profile', $file, $program);
   is(-s $file, $before, '--check leaves it');
   local $ENV{DMI_PROFILE} = $file;
-  run(1, '--status', '127.0.0.1:1');
+  system "'$dmirun' --status > /dev/null 2>&1"; # whether a program runs at the usual port or not
   is(-s $file, $before, 'and so does --status');
 }
 
