@@ -63,6 +63,8 @@ print $rounds "go\n" for 1 .. 20;
 $_->expect_out(qr/^round \d+$/m) for $second, $third;
 shows("dmi.known.members.members.some((member) => member.faults > 0)", 'their requests are counted');
 shows("dmi.threads >= 3", 'threads are told again and again');
+shows("document.querySelectorAll('#flows tbody tr').length === 3 && [...document.querySelectorAll('#flows tbody tr')].every((row, at) => [1, 2, 3].every((to) => row.cells[to].textContent === '' ? to === at + 1 : /^[0-9.]+ \\w+\\/s\$/.test(row.cells[to].textContent)))",
+  'what each process sends to each other one');
 $browser->value("document.querySelector('#members tr[data-process=\"1\"]').click()");
 shows("document.getElementById('which').textContent === 'of process 1' && [...document.querySelectorAll('#threads tbody tr')].every((row) => row.cells[0].textContent.endsWith(' of 1'))", 'a click shows the threads of one process');
 $browser->value("document.getElementById('everyone').click()");

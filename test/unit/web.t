@@ -57,6 +57,9 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
     member(2, threads => [$thread->(1, 'lock')], locks => [{ lock => '0xb', thread => 1, op => 'y', call => 'DMI_mutex_lock', place => 'p.c:9 (f)' }]));
   my $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, of => { 1 => { owned => 1, copies => 0 } } }] }, 2);
   is(join(' ', map { "$_->{thread}:$_->{state}" } map { { %$_, thread => $_->{thread} =~ s/ /./r } } @{ $event->{threads} }), '1.1:lock 1.2:outside 1.3:computes 2.1:lock', 'threads: what each does; not those that never called DMI');
+  is_deeply($event->{traffic}, [], 'traffic between processes: only if it was asked for');
+  $members[0]{peers} = [{ member => 1, bytes_out => 0 }, { member => 2, bytes_out => 17 }];
+  is_deeply(DMI::Web::State::threads(all(@members), 2)->{traffic}, [{ member => 1, out => { 1 => 0, 2 => 17 } }], 'and then what each sends to each');
   like($event->{threads}[0]{waits}, qr/^waits for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
   is(scalar @{ $event->{deadlocks} }, 1, 'the deadlock');
   like($event->{deadlocks}[0][1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');

@@ -20,6 +20,7 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 # Of a processor; together less than a hundredth, with what the system does for it.
 my $MEMBERS_SHARE = 0.004;
 my $THREADS_SHARE = 0.004;
+my $MATRIX = 16;            # members: between more, the traffic of each two is too much to ask for
 my $RETRY = 2;              # seconds until a program that did not answer is asked again
 my $PIDFD_OPEN = 434;       # the number of that system call, the same on all processors
 
@@ -95,6 +96,7 @@ sub _look {
   my ($pace, $began) = ($self->{$what}, clock_gettime(CLOCK_MONOTONIC));
   my $all = $self->{begun} ? $self->{watch}->all(@parts) : undef;
   return $self->_trouble($began) if !$all;
+  $self->{num} = @{ $all->{members} };
   my $seconds = $pace->seconds;
   $self->_tell($what, $state->($all, $seconds));
   $pace->took($began, $self->_spent);
@@ -143,7 +145,8 @@ sub run {
     $self->_metrics if $self->{server}->scrape && !$self->{over};
     $self->_look(members => \&DMI::Web::State::members, 'process')
       if $pages && !$self->{over} && $self->{members}->next <= $now;
-    $self->_look(threads => \&DMI::Web::State::threads, qw(mappings threads locks barriers))
+    $self->_look(threads => \&DMI::Web::State::threads, qw(mappings threads locks barriers),
+      ($self->{num} // 0) <= $MATRIX ? 'peers' : ())
       if $pages && !$self->{over} && $self->{threads}->next <= $now;
     $self->{watch}->detach if !$pages;
   }

@@ -73,7 +73,13 @@ sub _mapping {
     pages => _number($mapping->{pages}), home => _number($mapping->{home}), allocator => $mapping->{allocator} ? 1 : 0, of => \%of };
 }
 
-# Threads, deadlocks and mappings.
+# What a process has sent to each other one.
+sub _traffic {
+  my ($member) = @_;
+  return { member => 0 + $member->{member}, out => { map { $_->{member} => 0 + $_->{bytes_out} } @{ $member->{peers} } } };
+}
+
+# Threads, deadlocks, mappings, and traffic, if that was asked for.
 sub threads {
   my ($all, $seconds) = @_;
   my $waits = DMI::Waits->new($all);
@@ -84,6 +90,7 @@ sub threads {
     threads => [map { _thread($waits, $_) } @threads],
     deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
+    traffic => [map { _traffic($_) } grep { $_->{peers} } @{ $all->{members} }],
   };
 }
 

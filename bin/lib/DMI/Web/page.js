@@ -45,6 +45,20 @@ function rates(event) {
   }
 }
 
+// What each process sends to each other one, in bytes a second.
+function flows(event) {
+  const seconds = known.threads ? event.at - known.threads.at : 0;
+  const before = new Map((known.threads ? known.threads.traffic : []).map((from) => [from.member, from.out]));
+  for (const from of event.traffic) {
+    const was = before.get(from.member);
+    from.rate = {};
+    if (!was || !(seconds > 0)) continue;
+    for (const [to, count] of Object.entries(from.out)) {
+      if (was[to] !== undefined) from.rate[to] = Math.max(0, count - was[to]) / seconds;
+    }
+  }
+}
+
 function log(line) {
   const item = make('li'), when = make('time');
   when.textContent = new Date().toTimeString().slice(0, 8);
@@ -92,8 +106,9 @@ function onThreads(event) {
   if (circles.length && !known.deadlocks) log('a deadlock: see above');
   known.deadlocks = circles.length;
   remember(event);
+  flows(event);
   known.threads = event;
-  draw(drawThreads, drawMappings, drawTimeline);
+  draw(drawThreads, drawMappings, drawTraffic, drawTimeline);
 }
 
 function alarm(id, head, body) {
@@ -268,6 +283,26 @@ function drawMappings() {
     });
     text(cells[4], String(sum('copies')));
     text(cells[5], of.some(([, has]) => has.faults !== undefined) ? String(sum('faults')) : '–');
+  });
+}
+
+function drawTraffic() {
+  const all = known.threads.traffic;
+  $('between').hidden = all.length < 2;
+  if (all.length < 2) return;
+  const table = $('flows'), head = table.tHead.rows[0];
+  const most = Math.max(1, ...all.flatMap((from) => Object.values(from.rate)));
+  while (head.cells.length > all.length + 1) head.lastChild.remove();
+  while (head.cells.length < all.length + 1) head.append(make('th', 'num'));
+  all.forEach((to, at) => text(head.cells[at + 1], `to ${processOf(to.member)}`));
+  const fresh = () => newRow(['', ...all.map(() => 'num')]);
+  return rows(table, all, (from) => `${from.member} ${all.length}`, fresh, (row, from) => {
+    text(row.cells_[0], `from ${processOf(from.member)}`);
+    all.forEach((to, at) => {
+      const cell = row.cells_[at + 1], rate = from.rate[to.member];
+      text(cell, to === from ? '' : perSecond(rate, 'bytes'));
+      style(cell, 'background', `rgba(47, 111, 208, ${(to === from ? 0 : 0.4 * (rate || 0) / most).toFixed(2)})`);
+    });
   });
 }
 
