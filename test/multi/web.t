@@ -81,6 +81,11 @@ shows(cell(2, 2) . " === 'silent'", 'a process that was stopped is silent');
 logged('gives no answer');
 $third->signal('CONT');
 shows(cell(2, 2) . " === 'member'", 'and is not when it goes on');
+$first->signal('STOP');    # which is asked for all
+waitpid $first->pid, WUNTRACED;
+shows("/^nothing new for/.test(document.getElementById('fresh').textContent)", 'the page does not call itself live when nothing comes');
+$first->signal('CONT');
+shows("/^live/.test(document.getElementById('fresh').textContent)", 'but when something comes again');
 $third->kill_now;
 $third->wait_exit(signal => 'KILL');
 shows("document.querySelectorAll('#members tbody tr').length === 2", 'one that was killed disappears');

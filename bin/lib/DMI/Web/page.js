@@ -29,7 +29,7 @@ const nameOf = (member) => member.process < 0 ? 'not welcomed' : String(member.p
 
 // ---- What is known
 
-const known = { members: null, threads: null, at: 0, chosen: null, ended: false };
+const known = { members: null, threads: null, at: 0, interval: 1, chosen: null, ended: false };
 const history = new Map(); // thread => { runs: [{ from, to, state }], label, order }
 
 function rates(event) {
@@ -182,10 +182,16 @@ function bar(cell, parts_) {
 
 // ---- Parts
 
+// Seconds for which nothing has come, if that is more than it should be.
+function silence() {
+  const seconds = (performance.now() - known.at) / 1000;
+  return known.at && seconds > 3 + 2 * known.interval ? seconds : 0;
+}
+
 function drawHead() {
-  const fresh = $('fresh'), event = known.members;
-  kind(fresh, known.ended || known.lost ? 'stale' : '');
-  text(fresh, known.ended ? 'ended' : known.lost ? 'connection lost; trying again' : known.interval > 5 ? `live, every ${known.interval.toFixed(0)} s` : 'live');
+  const fresh = $('fresh'), event = known.members, silent = silence();
+  kind(fresh, known.ended || known.lost || silent ? 'stale' : '');
+  text(fresh, known.ended ? 'ended' : known.lost ? 'connection lost; trying again' : silent ? `nothing new for ${duration(silent)}` : known.interval > 5 ? `live, every ${known.interval.toFixed(0)} s` : 'live');
   if (!event) return;
   const sum = (of) => event.members.reduce((all, member) => all + (of(member) || 0), 0);
   text($('count'), String(event.members.length));
@@ -386,6 +392,7 @@ const listen = (name, then) => source.addEventListener(name, (message) => {
 });
 listen('members', onMembers);
 listen('threads', onThreads);
+setInterval(() => { if (!known.ended && silence()) draw(drawHead); }, 1000);
 source.onerror = () => {
   if (known.ended) return;
   known.lost = true;
