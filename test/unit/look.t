@@ -62,6 +62,7 @@ is(circles(members => [member(1, threads => [thread(1, 'process'),
 my $text = DMI::LookText::threads({ members => [$never], objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } });
 like($text, qr/^  thread 1 in DMI_call at p\.c:1 \(f\), for 2\.5 s\n    waits at the barrier at 0x10, 2 of 3 have come; still missing:\n      thread 3 of process 0 \(h1\): in DMI_call at p\.c:3 \(f\), for 2\.5 s$/m,
   'who has not come is told');
+like($text, qr/^  thread 2 in .*\n    waits at the barrier at 0x10, as thread 1 of process 0 \(h1\)$/m, 'once for each barrier');
 like($text, qr/^  the lock at 0xc is held by thread 1, taken by DMI_mutex_lock at p\.c:9 \(f\)$/m, 'and who holds locks');
 
 # ---- Pages -------------------------------------------------------------------------------------

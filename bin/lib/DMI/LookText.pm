@@ -212,7 +212,9 @@ sub wait_text {
   return 'for pages of several addresses' if !defined $thread->{addr};
   my $object = $waits->object($thread);
   my $acks = $object->{acks} ? ", which waits for $object->{acks} processes with a copy" : '';
-  return "for $thread->{size} bytes at " . address($thread) . ', owned by ' . owner($waits, $thread) . $acks;
+  my $own = ($object->{owner} // $thread->{hint} // 0) == $thread->{member};
+  my $owner = $own ? 'its own process: for others that have copies of the page, or for memory' : owner($waits, $thread);
+  return "for $thread->{size} bytes at " . address($thread) . ", owned by $owner$acks";
 }
 
 # In a few words.
@@ -230,6 +232,15 @@ sub threads {
   return clean(join("\n", map { process($waits, $_) } $waits->members) . deadlocks($waits));
 }
 
+# Who is missing at a barrier is told for the first one that waits there.
+sub wait_once {
+  my ($waits, $thread) = @_;
+  return wait_text($waits, $thread) if $thread->{waits} ne 'barrier';
+  my $first = $waits->{first_at}{ $thread->{addr} } //= $thread;
+  return wait_text($waits, $thread) if $first == $thread;
+  return 'at the barrier at ' . address($thread) . ', as ' . $waits->thread_name($first);
+}
+
 # One process: what its threads do, and the locks that they hold.
 sub process {
   my ($waits, $member) = @_;
@@ -239,7 +250,7 @@ sub process {
     next if $thread->{who} eq 'other' && !defined $thread->{call};
     my $cpu = defined $thread->{cpu} ? " (processor $thread->{cpu})" : '';
     $text .= '  ' . DMI::Waits::short_name($thread) . ' ' . doing($thread) . "$cpu\n";
-    $text .= '    waits ' . wait_text($waits, $thread) . "\n" if $thread->{waits};
+    $text .= '    waits ' . wait_once($waits, $thread) . "\n" if $thread->{waits};
   }
   for my $held (@{ $member->{locks} // [] }) {
     my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
