@@ -195,6 +195,8 @@ sub listener {
   is(scalar(() = $set->err =~ /the page is at/g), 1, 'beside the first process');
   close $writer;
   $set->wait_exit(0);
+  # The agent, which kills what is left, leaves the page time to say so.
+  ok(eval { ($name, $data) = $events->event until $data =~ /"ended":/; 1 }, 'and it tells that the program has ended');
 }
 
 # ---- A deadlock ----------------------------------------------------------------------------------

@@ -450,11 +450,19 @@ sub _ended {
 
 # Kills what the process has started and not waited for: these are children of the agent by now, and
 # so are their children when they have died.  Called after the end of each; done when none is left
-# that the agent may kill.
+# that the agent may kill.  They have a second to end by themselves, as what serves the page of --web
+# does, which tells browsers first.
 sub _sweep {
   my ($self) = @_;
   return if !defined $self->{status} || $self->{finished};
-  return if grep { kill KILL => $_ } _children();
+  my @left = _children();
+  if (@left && !$self->{sweeps}) {
+    $self->{soon} //= $self->{loop}->after(1, sub { $self->{sweeps} = 1; $self->_sweep });
+    return;
+  }
+  return if grep { kill KILL => $_ } @left;
+  $self->{loop}->cancel(delete $self->{soon});
+  delete $self->{sweeps};
   return $self->_told;
 }
 
