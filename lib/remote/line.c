@@ -48,9 +48,10 @@ static void end_body(struct dmi_remote *remote, struct dmi_remote_line *line) {
     letter->body = msg.body;
     *remote->letters_end = letter;
     remote->letters_end = &letter->next;
-  } else if (dmi_net_send(remote->process->access.net, line->uid, &msg)) {
+  } else if (!line->shut && dmi_net_send(remote->process->access.net, line->uid, &msg)) {
     line->unsent = true;
   } else {
+    line->shut = true;         /* it counts what it gets, so there may be no gap */
     dmi_slice_drop(&msg.body); /* it has left: the machines are told */
   }
 }

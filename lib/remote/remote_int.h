@@ -30,6 +30,7 @@ struct dmi_remote_line {
   enum dmi_msg_type type;
   uint64_t num;    /* things in `body`; 0: nothing */
   bool listed;     /* among remote->lines_used */
+  bool shut;       /* something for it was dropped, as it has left: so is all that comes later */
   bool unsent;     /* the network has messages that are not flushed */
   uint64_t weight; /* of what waits, while not `listed` */
   struct dmi_remote_line *next;
