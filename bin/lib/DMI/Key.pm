@@ -58,7 +58,10 @@ sub handle {
 
 # A keyed hash of random bytes, by which both ends see whether they have the same key.  It tells
 # others nothing about the key.
-sub nonce { return unpack 'H*', _random(32) }
+sub nonce { return DMI::Key->random(32) }
+
+# So many random bytes, in hexadecimal.
+sub random { return unpack 'H*', _random($_[1]) }
 
 sub mark {
   my ($class, $line, $nonce) = @_;

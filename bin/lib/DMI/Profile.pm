@@ -4,7 +4,7 @@ package DMI::Profile;
 
 use strict;
 use warnings;
-use JSON::PP ();
+use DMI::Json ();
 use DMI::LookText ();
 
 my $LINES = 40;    # that are shown
@@ -22,7 +22,7 @@ sub new {
 
 sub _read {
   my ($self, $line) = @_;
-  my $hash = eval { JSON::PP->new->utf8->decode($line) };
+  my $hash = eval { DMI::Json::decode($line) };
   return $hash if ref $hash eq 'HASH' && defined $hash->{profile} && defined $hash->{program}
     && ref($hash->{profile} eq 'process' ? $hash->{all} : $hash->{cost}) eq 'HASH';
   $self->{unread}++;

@@ -8,6 +8,7 @@ package DMI::Web;
 use strict;
 use warnings;
 use DMI::Json ();
+use DMI::Key ();
 use DMI::Web::Metrics ();
 use DMI::Web::Pace ();
 use DMI::Web::Server ();
@@ -24,12 +25,6 @@ my $MATRIX = 16;            # members: between more, the traffic of each two is 
 my $RETRY = 2;              # seconds until a program that did not answer is asked again
 my $PIDFD_OPEN = 434;       # the number of that system call, the same on all processors
 
-sub token {
-  open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
-  read($random, my $bytes, 16) == 16 or die "/dev/urandom: $!\n";
-  return unpack 'H*', $bytes;
-}
-
 # ---- Serving -----------------------------------------------------------------------------------
 
 # place => '[ADDR:]PORT'; web => dmi-web; look => what asks; key => a line, or undef.
@@ -37,7 +32,7 @@ sub token {
 sub new {
   my ($class, %opt) = @_;
   $SIG{PIPE} = 'IGNORE';
-  my $token = token();
+  my $token = DMI::Key->random(16);
   my $server = DMI::Web::Server->new(program => $opt{web}, place => $opt{place}, token => $token) or return;
   my $host = $opt{place} =~ /^(.+):\d+\z/ ? $1 : '127.0.0.1';
   $host = hostname() if $host eq '0.0.0.0' || $host eq '[::]';
