@@ -85,9 +85,7 @@ sub run {
     outside => @outside > 0, slurm => $what{slurm}, launcher => $launcher,
     key => $what{key} // DMI::Key->read($key_file), key_file => $key_file, tag => $opt->{tag}, log => $log,
     require => $require, restart => $opt->{restart},
-    # Here nothing is silent but when this machine, or we, were stopped.
-    timeout => number($opt, 'timeout', 1) // ($launcher eq 'dmirun' && !defined $opt->{hosts} ? 365 * 86400 : 60),
-    grace => number($opt, 'grace', 1) // 60,
+    timeout => number($opt, 'timeout', 1) // $what{timeout} // 60, grace => number($opt, 'grace', 1) // 60,
     env => _environment($opt, @{ $what{own} }), dir => $opt->{dir} // Cwd::getcwd(),
     copy => $opt->{copy} ? DMI::Copy::describe($program[0]) : undef, bin => $what{bin}, where => $opt->{bin}, ssh => $opt->{ssh}, ask => $opt->{ask},
     version => $what{version});

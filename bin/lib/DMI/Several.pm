@@ -44,7 +44,9 @@ sub run {
   my ($opt, $specs, %what) = @_;
   my @names = grep { $each{$_} && defined $opt->{$_} } sort keys %$opt;
   my $key = defined $opt->{'key-fd'} ? DMI::Key->from_descriptor($opt->{'key-fd'}) : undef;
-  return DMI::Launch::run($opt, %what, launcher => 'dmirun', lines => _lines($opt, $specs), key => $key,
+  # On this machine nothing is silent but when it, or we, were stopped.
+  my $timeout = defined $opt->{hosts} ? undef : 365 * 86400;
+  return DMI::Launch::run($opt, %what, launcher => 'dmirun', lines => _lines($opt, $specs), key => $key, timeout => $timeout,
     options => [map { _words($opt, $specs, $_) } @names]);
 }
 
