@@ -7,7 +7,8 @@
 example_programs = examples/joinleave_dmi examples/matmat_dmi examples/nqueens_dmi \
 	examples/ep_dmi examples/cg_dmi examples/is_dmi examples/jacobi_dmi examples/swap_dmi \
 	examples/remoteswap_dmi examples/sync_dmi examples/rwset_heat examples/primes_dmi \
-	examples/lu_dmi examples/cholesky_dmi examples/stencil_dmi examples/halo_dmi examples/pipeline_dmi
+	examples/lu_dmi examples/cholesky_dmi examples/stencil_dmi examples/halo_dmi examples/pipeline_dmi \
+	examples/kmeans_dmi
 
 if HAVE_PNG
 example_programs += examples/mandel_dmi
@@ -21,6 +22,7 @@ examples_rwset_heat_flags = -lm
 examples_halo_dmi_flags = -lm
 examples_lu_dmi_flags = -O3 -lm
 examples_cholesky_dmi_flags = -O3 -lm
+examples_kmeans_dmi_flags = -O3
 
 all-local: $(example_programs)
 CLEANFILES += $(example_programs)

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# remote_examples.t - examples/lu_dmi, cholesky_dmi, stencil_dmi: right results, the same to the last
-# bit whether one process computes or several, which come and go meanwhile, or are killed.
+# remote_examples.t - examples/lu_dmi, cholesky_dmi, stencil_dmi, kmeans_dmi: right results, the same to
+# the last bit whether one process computes or several, which come and go meanwhile, or are killed.
 use strict;
 use warnings;
 use FindBin;
@@ -12,14 +12,17 @@ my $t = DMITest->new(timeout => $soak ? 3600 : 230, wait => 100);
 my $small = $t->scale eq 'small';
 
 # What is printed when the result is right, and arguments of growing size, up to the number of
-# processes.
+# processes; and what is printed when the program is at work.
 my $residual = qr/^scaled residual [\d.]+: good$/m;
 my @sizes = map { [$_, $_ / 30] } $soak ? 1020 : (300, 480, 780, 1200, 1800, 2700);
 my %examples = (
   lu_dmi       => [$residual, @sizes],
   cholesky_dmi => [$residual, @sizes],
   stencil_dmi  => [qr/^checksum [0-9a-f]{16}: good$/m, ['stencil', 4, $small ? 500 : 1000, 1000, 100]],
+  kmeans_dmi   => [qr/^\d+ iterations: .*\n(?:\d+ points at(?: \d+){8}\n){16}checksum/m,
+    map { [$_ * 1000, 8, 16, 1000, 40] } $small ? 20 : (50, 100, 200)],
 );
+my $at_work = qr/^(?:all calls are issued|begins with sum)/m;
 my %size;    # what is used of these
 
 # The first process; it begins when so many are there.
@@ -81,7 +84,7 @@ for my $example (sort keys %examples) {
   # Two come, and the one that was there, and one of these, leave.
   $first = begin($example, 2, name => "$example 1 of crowd");
   $second = more($example, $first, '2 of crowd');
-  $first->expect_out(qr/^all calls are issued/m);
+  $first->expect_out($at_work);
   my @others = ($second, let_in(map { more($example, $first, "$_ of crowd") } 3, 4));
   my @leave = grep { $_->running } @others[0, $#others];
   $_->signal('INT') for @leave;
@@ -102,7 +105,7 @@ for my $example (sort keys %examples) {
   for my $round (1 .. ($soak ? 100 : 1)) {
     my $first = begin($example, 3, @survive, name => "$example survivor $round");
     my ($second, $third) = map { more($example, $first, "$_ of 3") } 2, 3;
-    $first->expect_out(qr/^all calls are issued/m);
+    $first->expect_out($at_work);
     $second->kill_now;
     is(checksum($example, $first, $third), $sum{$example}, "$example: the same when one was killed");
     $second->wait_exit(signal => 'KILL');

@@ -6,7 +6,7 @@
 node_programs = api badinput churn damage end events group guests history huge litmus malloc pause pressure \
 	remote rwset suspend sync team team_random threads told tree
 node_examples = cholesky_dmi lu_dmi stencil_dmi rwset_heat nqueens_dmi is_dmi jacobi_dmi matmat_dmi remoteswap_dmi \
-	swap_dmi sync_dmi
+	swap_dmi sync_dmi kmeans_dmi
 
 node_modules = $(node_programs:%=test/nodes/%.so) $(node_examples:%=test/nodes/example_%.so)
 check_tools += test/nodes/nodes $(node_modules)
