@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hash.h"
+
 /* A matrix of n x n elements, in blocks of nb; the last ones may be smaller. */
 typedef struct {
   int64_t n, nb, seed;
@@ -41,17 +43,6 @@ static inline double random_element(uint64_t seed, uint64_t i, uint64_t j) {
     x ^= x >> 31;
   }
   return (double)(x >> 11) * 0x1p-53 - 0.5;
-}
-
-/* A hash of what was hashed before and these numbers, to the last bit. */
-static inline uint64_t hash_doubles(uint64_t hash, const double *a, int64_t num) {
-  for (int64_t i = 0; i < num; i++) {
-    uint64_t bits;
-    memcpy(&bits, &a[i], sizeof(bits));
-    hash = (hash ^ bits) * UINT64_C(0x100000001b3);
-    hash ^= hash >> 29;
-  }
-  return hash;
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -163,8 +154,9 @@ static inline void swap_rows(double *a, int64_t lda, int64_t cols, int64_t i, in
   }
 }
 
-#define STRIP 16 /* columns of a panel that are factored before the others are brought up to date \
-                  */
+#define STRIP                                                                         \
+  16 /* columns of a panel that are factored before the others are brought up to date \
+      */
 
 /* The LU factors of a panel (rows x cols, rows >= cols) with partial pivoting: row pivot[k] was
  * swapped with row k.  -1: done; else the column that is zero from the diagonal on. */

@@ -19,42 +19,12 @@
  * no second round is needed.  Keys are read with DMI_INVALIDATE_READ: they stay where they are used
  * as long as the team stays the same.
  */
-#include "npb.h"
+#include "hash.h"
+#include "is.h"
 #include "spmd.h"
 
-#define SEED ((uint64_t)314159265)
-#define ITERATIONS 10
-#define TESTS 5           /* keys whose ranks are checked in every iteration */
 #define UNIT 2048         /* keys of one page; shares of threads are whole pages */
 #define CHUNK (64 * UNIT) /* keys that a thread handles at a time: they fit into its cache */
-
-static const char class_names[] = "SWA";
-static const struct {
-  int keys_log, values_log;
-  int32_t index[TESTS]; /* numbers of the keys */
-  int32_t rank[TESTS];  /* their ranks, */
-  int32_t from[TESTS];  /* plus this, */
-  int32_t slope[TESTS]; /* plus i times this, in iteration i */
-} classes[] = {
-    {16,
-     11,
-     {48427, 17148, 23627, 62548, 4431},
-     {0, 18, 346, 64917, 65463},
-     {0, 0, 0, 0, 0},
-     {1, 1, 1, -1, -1}},
-    {20,
-     16,
-     {357773, 934767, 875723, 898999, 404505},
-     {1249, 11698, 1039987, 1043896, 1048018},
-     {-2, -2, 0, 0, 0},
-     {1, 1, -1, -1, -1}},
-    {23,
-     19,
-     {2112377, 662041, 5336171, 3642833, 4250760},
-     {104, 17523, 123928, 8288932, 8388264},
-     {-1, -1, -1, 1, 1},
-     {1, 1, 1, -1, -1}},
-};
 
 enum { MAKE_KEYS, RANK };
 
@@ -67,7 +37,7 @@ typedef struct {
   /* These change with the number of threads.  The values are cut into as many ranges as there are
    * threads; all are `range` long but the last ones, which are shorter or empty. */
   int64_t range;
-  int64_t counts_addr; /* a page per thread: its counts, range by range, see cut_into_ranges */
+  int64_t counts_addr; /* a page per thread: its counts, range by range, see is_cut */
   int64_t ranks_addr;  /* a page per range: for each value the number of keys up to it, int32_t */
 } job_t;
 
@@ -75,17 +45,11 @@ typedef struct {
 
 static void make_keys(const job_t *job, int64_t begin, int64_t end) {
   const int64_t size = (int64_t)sizeof(int32_t);
-  uint64_t state = npb_skip(SEED, 4 * (uint64_t)begin);
+  uint64_t state = is_state(begin);
   int32_t *keys = my_malloc(CHUNK * sizeof(*keys));
   for (; begin < end; begin += CHUNK) {
     const int64_t num = end - begin < CHUNK ? end - begin : CHUNK;
-    for (int64_t i = 0; i < num; i++) {
-      double sum = npb_random(&state);
-      sum += npb_random(&state);
-      sum += npb_random(&state);
-      sum += npb_random(&state);
-      keys[i] = (int32_t)(sum * (job->values / 4));
-    }
+    is_draw(&state, job->values, keys, num);
     CHECK(DMI_write(job->keys_addr + begin * size, num * size, keys, DMI_EXCLUSIVE_WRITE, NULL));
   }
   my_free(keys);
@@ -103,22 +67,9 @@ static void count_keys(const job_t *job, int64_t begin, int64_t end, int32_t *pl
   for (; begin < end; begin += CHUNK) {
     const int64_t num = end - begin < CHUNK ? end - begin : CHUNK;
     CHECK(DMI_read(job->keys_addr + begin * size, num * size, keys, DMI_INVALIDATE_READ, NULL));
-    for (int64_t i = 0; i < num; i++)
-      plain[keys[i]]++;
+    is_count(keys, num, plain);
   }
   my_free(keys);
-}
-
-/* Fills `counts`, pnum ranges, from plain counts. */
-static void cut_into_ranges(const job_t *job, const int32_t *plain, int32_t *counts, int32_t pnum) {
-  int32_t below = 0;
-  for (int64_t r = 0; r < pnum; r++) {
-    int32_t *range = counts + r * (1 + job->range);
-    range[0] = below;
-    memcpy(range + 1, plain + r * job->range, (size_t)job->range * sizeof(*range));
-    for (int64_t i = 1; i <= job->range; i++)
-      below += range[i];
-  }
 }
 
 /* Adds up what all threads counted for the values of range `rank`, and writes their ranks. */
@@ -142,8 +93,7 @@ static void rank_values(const job_t *job, int32_t rank, int32_t pnum) {
     for (int64_t i = 0; i <= job->range; i++)
       sums[i] += part[i];
   }
-  for (int64_t i = 1; i <= job->range; i++)
-    sums[i] += sums[i - 1];
+  is_sum(sums, job->range);
   const int64_t page = job->range * (int64_t)sizeof(int32_t);
   CHECK(DMI_write(job->ranks_addr + rank * page, page, sums + 1, DMI_EXCLUSIVE_WRITE, NULL));
   my_free(statuses);
@@ -158,7 +108,7 @@ static void rank_phase(const spmd_arg_t *arg, const job_t *job, int64_t begin, i
   if (plain == NULL) abort();
   CHECK(DMI_local_barrier_init(&barrier, arg->barrier_addr));
   count_keys(job, begin, end, plain);
-  cut_into_ranges(job, plain, counts, arg->pnum);
+  is_cut(plain, job->range, arg->pnum, counts);
   CHECK(DMI_write(job->counts_addr + arg->rank * page, page, counts, DMI_EXCLUSIVE_WRITE, NULL));
   CHECK(DMI_local_barrier_sync(&barrier, arg->pnum));
   rank_values(job, arg->rank, arg->pnum);
@@ -217,48 +167,38 @@ static void write_key(const job_t *job, int64_t index, int32_t key) {
 /* Changes two keys in every iteration.  Returns how many of the tests that compare ranks have
  * passed. */
 static int iterate(const spmd_t *spmd, int64_t job_addr, job_t *job, int class, int iteration) {
-  int32_t keys[TESTS];
+  int32_t keys[IS_TESTS];
   int passed = 0;
   write_key(job, iteration, iteration);
-  write_key(job, iteration + ITERATIONS, job->values - iteration);
-  for (int i = 0; i < TESTS; i++)
-    keys[i] = read_int32(job->keys_addr, classes[class].index[i]);
+  write_key(job, iteration + IS_ITERATIONS, job->values - iteration);
+  for (int i = 0; i < IS_TESTS; i++)
+    keys[i] = read_int32(job->keys_addr, is_classes[class].index[i]);
   run_phase(spmd, job_addr, job, RANK);
-  for (int i = 0; i < TESTS; i++) {
-    const int32_t expected =
-        classes[class].rank[i] + classes[class].from[i] + iteration * classes[class].slope[i];
+  for (int i = 0; i < IS_TESTS; i++) {
+    const int32_t expected = is_expected(class, i, iteration);
     /* The number of keys below this one. */
     const int32_t rank = keys[i] == 0 ? 0 : read_int32(job->ranks_addr, keys[i] - 1);
     if (rank == expected) {
       passed++;
     } else {
-      printf("iteration %d, key %d: rank %d, not %d\n", iteration, classes[class].index[i], rank,
+      printf("iteration %d, key %d: rank %d, not %d\n", iteration, is_classes[class].index[i], rank,
              expected);
     }
   }
   return passed;
 }
 
-/* Puts every key at the place of its rank, and checks that all are there and sorted. */
+/* Reads all keys and ranks, and checks that they sort the keys.  Prints a checksum of the ranks. */
 static int fully_verify(const job_t *job) {
-  const int64_t bytes = job->key_num * (int64_t)sizeof(int32_t);
-  const int64_t ranks_bytes = job->values * (int64_t)sizeof(int32_t);
-  int32_t *keys = my_malloc((size_t)bytes), *sorted = my_malloc((size_t)bytes);
-  int32_t *ranks = my_malloc((size_t)ranks_bytes);
-  CHECK(DMI_read(job->keys_addr, bytes, keys, DMI_GET_READ, NULL));
-  CHECK(DMI_read(job->ranks_addr, ranks_bytes, ranks, DMI_GET_READ, NULL));
-  memset(sorted, 0xff, (size_t)bytes); /* no key is -1 */
-  int right = 1;
-  for (int64_t i = 0; i < job->key_num && right; i++) {
-    const int32_t place = --ranks[keys[i]];
-    right = place >= 0 && place < job->key_num && sorted[place] == -1;
-    if (right) sorted[place] = keys[i];
-  }
-  for (int64_t i = 1; i < job->key_num && right; i++)
-    right = sorted[i - 1] <= sorted[i];
-  my_free(ranks);
-  my_free(sorted);
-  my_free(keys);
+  const int64_t size = (int64_t)sizeof(int32_t);
+  int32_t *keys = npb_room(job->key_num, sizeof(*keys));
+  int32_t *ranks = npb_room(job->values, sizeof(*ranks));
+  CHECK(DMI_read(job->keys_addr, job->key_num * size, keys, DMI_GET_READ, NULL));
+  CHECK(DMI_read(job->ranks_addr, job->values * size, ranks, DMI_GET_READ, NULL));
+  printf("checksum %016llx\n", (unsigned long long)hash_int32s(0, ranks, job->values));
+  const int right = is_sorts(keys, job->key_num, ranks);
+  free(ranks);
+  free(keys);
   return right;
 }
 
@@ -267,11 +207,11 @@ void DMI_main(int argc, char **argv) {
     fprintf(stderr, "usage: %s class [processes [threads]]\n", argv[0]);
     exit(EXIT_FAILURE);
   }
-  const int class = npb_class(argv[1], class_names);
+  const int class = npb_class(argv[1], is_class_names);
   const int32_t process_num = argc > 2 ? check_number("processes", argv[2], 1) : 1;
   const int32_t thread_num = argc > 3 ? check_number("threads", argv[3], 1) : 0;
-  job_t job = {.values = 1 << classes[class].values_log,
-               .key_num = (int64_t)1 << classes[class].keys_log};
+  job_t job = {.values = 1 << is_classes[class].values_log,
+               .key_num = (int64_t)1 << is_classes[class].keys_log};
   int64_t job_addr;
   spmd_t spmd;
 
@@ -284,7 +224,7 @@ void DMI_main(int argc, char **argv) {
 
   int passed = 0;
   double seconds = 0;
-  for (int iteration = 1; iteration <= ITERATIONS; iteration++) {
+  for (int iteration = 1; iteration <= IS_ITERATIONS; iteration++) {
     if (spmd_change(&spmd)) {
       printf("processes %d, threads %d\n", spmd.num, spmd.pnum);
       share_out(&spmd, &job);
@@ -295,10 +235,10 @@ void DMI_main(int argc, char **argv) {
     printf("iteration %d\n", iteration);
     fflush(stdout);
   }
-  const int verified = passed == TESTS * ITERATIONS && fully_verify(&job);
+  const int verified = passed == IS_TESTS * IS_ITERATIONS && fully_verify(&job);
   printf("processes %d, threads %d\n", spmd.num, spmd.pnum);
-  npb_report("IS", class_names[class], job.key_num, seconds,
-             (double)ITERATIONS * (double)job.key_num, verified);
+  npb_report("IS", is_class_names[class], job.key_num, seconds,
+             (double)IS_ITERATIONS * (double)job.key_num, verified);
   CHECK(DMI_munmap(job.ranks_addr, NULL));
   CHECK(DMI_munmap(job.counts_addr, NULL));
   CHECK(DMI_munmap(job.keys_addr, NULL));

@@ -35,6 +35,8 @@ dmicc_program = $(AM_V_CCLD)bin/dmicc $(CFLAGS) -Wall -Wextra $< -o $@ \
 
 examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/include/dmi_farm.h \
 	$(top_srcdir)/examples/spmd.h $(top_srcdir)/examples/npb.h $(top_srcdir)/include/dmi_remote.h \
+	$(top_srcdir)/examples/cg.h $(top_srcdir)/examples/ep.h $(top_srcdir)/examples/is.h \
+	$(top_srcdir)/examples/jacobi.h $(top_srcdir)/examples/hash.h \
 	$(top_srcdir)/examples/remote.h $(top_srcdir)/examples/blocks.h $(top_srcdir)/include/dmi_team.h
 
 $(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)

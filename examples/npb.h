@@ -1,6 +1,7 @@
 /*
  * npb.h - what the programs of the NAS Parallel Benchmarks share: the random numbers that their
- * specification prescribes, classes, the clock, and the report.
+ * specification prescribes, memory, classes, the clock, and the report.  It does not need DMI: the
+ * counterparts for MPI of `make bench` are made of the same parts.
  *
  * The specification is public (D. Bailey et al., The NAS Parallel Benchmarks, report RNR-94-007,
  * and its successors); the values that verify a result are the suite's.
@@ -9,9 +10,11 @@
 #define EXAMPLES_NPB_H
 
 #include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
-
-#include "check.h"
 
 /* ---- Random numbers ------------------------------------------------------------------------- */
 
@@ -32,6 +35,22 @@ static inline uint64_t npb_skip(uint64_t state, uint64_t steps) {
     power = (power * power) & NPB_MASK;
   }
   return state;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* `num` elements of `size` bytes, all zero; freed with free(). */
+static inline void *npb_zeros(int64_t num, size_t size) {
+  void *memory = calloc(num > 0 ? (size_t)num : 1, size);
+  if (memory == NULL) abort();
+  return memory;
+}
+
+/* The same, with any contents. */
+static inline void *npb_room(int64_t num, size_t size) {
+  void *memory = malloc((num > 0 ? (size_t)num : 1) * size);
+  if (memory == NULL) abort();
+  return memory;
 }
 
 /* ---- Classes and the report ----------------------------------------------------------------- */

@@ -2,8 +2,8 @@ package Mpi;
 
 # Mpi - runs mpi_ops, the measurements of Open MPI, and puts DMI's figures beside them.
 #
-# Over TCP, as DMI: never through the shared memory of one machine.  mpi_ops checks that.  Each
-# process is bound to the core to which its DMI counterpart is bound, or none is.  An MPI process
+# Over TCP, as DMI: never through the shared memory of one machine.  mpi_ops checks that.  (Whole
+# programs, run_on, also over shared memory.)  Each process is bound to the core to which its DMI counterpart is bound, or none is.  An MPI process
 # that waits spins; where processes share a core they are told to yield it, as mpirun itself would
 # tell them.
 use strict;
@@ -13,8 +13,10 @@ use File::Temp ();
 use JSON::PP   ();
 
 # The loopback interface is named because it is the one that every machine has.
-my @OPTIONS = split ' ', '--allow-run-as-root --oversubscribe --bind-to none
-  --mca pml ob1 --mca btl tcp,self --mca osc rdma,pt2pt --mca btl_tcp_if_include lo';
+my @COMMON = split ' ', '--allow-run-as-root --oversubscribe --bind-to none --mca pml ob1';
+my @TCP    = split ' ', '--mca btl tcp,self --mca btl_tcp_if_include lo';
+my @OPTIONS = (@COMMON, @TCP, split ' ', '--mca osc rdma,pt2pt');
+my %OVER    = (tcp => \@TCP, shm => ['--mca', 'btl', 'vader,self']);
 my $SECONDS = 120;    # for one run
 
 # What is compared: a figure of DMI, the one of MPI, the call of MPI, and 'faster' where DMI must be.
@@ -79,6 +81,25 @@ sub run {
   } else {
     push @command, '-np', $num, @program;
   }
+  return output_of(@command);
+}
+
+# Runs a program with its arguments, a process on each of the given cores (which may be named more than once), over
+# `tcp` or `shm`.  Returns what they printed.
+sub run_on {
+  my ($mpi, $over, $program, @cores) = @_;
+  my %named   = map { $_ => 1 } @cores;
+  my $sharing = keys %named < @cores;
+  my @command =
+    ('timeout', $SECONDS, 'mpirun', @COMMON, @{ $OVER{$over} }, '--mca', 'mpi_yield_when_idle', $sharing ? 1 : 0);
+  for my $i (0 .. $#cores) {
+    push @command, $i ? ':' : (), '-np', 1, 'taskset', '-c', $cores[$i], @$program;
+  }
+  return output_of(@command);
+}
+
+sub output_of {
+  my @command = @_;
   my $errors = File::Temp->new;
   my $pid    = open(my $out, '-|') // die "fork: $!\n";
   if ($pid == 0) {

@@ -32,6 +32,11 @@ test/bench/mpi_ops: $(top_srcdir)/test/bench/mpi_ops.c $(top_srcdir)/test/bench/
 test/bench/mpi_lu: $(top_srcdir)/test/bench/mpi_lu.c $(top_srcdir)/examples/blocks.h
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CC)$(MPICC) -std=gnu11 -O3 -Wall -Wextra -o $@ $< -lm
+# Those of the other examples, for test/bench/programs.
+mpi_programs = test/bench/mpi_jacobi test/bench/mpi_cg test/bench/mpi_is test/bench/mpi_ep
+$(mpi_programs): %: $(top_srcdir)/%.c $(examples_headers)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(MPICC) $(CFLAGS) -std=gnu11 -Wall -Wextra -o $@ $< -lm
 # The counterpart of bench_team_dmi.c.
 test/bench/mpi_team: $(top_srcdir)/test/bench/mpi_team.c $(top_srcdir)/test/bench/ranks.h $(top_srcdir)/test/bench/bench.h
 	@$(MKDIR_P) $(@D)
@@ -64,6 +69,15 @@ bench-remote: all test/bench/bench_remote_dmi test/bench/bench_many_dmi
 	$(PERL) $(top_srcdir)/test/bench/remote $(abs_builddir)
 
 .PHONY: bench-remote
+
+# Whole programs beside the same algorithms written for MPI.
+BENCH_TARGETS += bench-programs
+bench-programs: all
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) $(mpi_programs) test/bench/mpi_lu
+	$(PERL) $(top_srcdir)/test/bench/programs $(abs_builddir)
+
+.PHONY: bench-programs
+CLEANFILES += $(mpi_programs) bench-programs.json
 
 # Teams; the same loops with MPI.
 BENCH_TARGETS += bench-team
