@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use FreePort qw(free_port);
 use IO::Socket::IP;
 use OxClient;
 
@@ -197,9 +198,7 @@ $server->signal('TERM');
 $server->wait_exit(0);
 
 # With one port for both.
-my $free = IO::Socket::IP->new(LocalHost => '127.0.0.1', Listen => 1, LocalPort => 0);
-my $port = $free->sockport;
-close $free;
+my $port = free_port();
 $server = $t->spawn([$ox_dmi, '--control', $port], name => 'one port');
 $server->expect_out(qr/listening/);
 for (1 .. 3) {

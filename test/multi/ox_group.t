@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
+use FreePort qw(free_port);
 use IO::Socket::IP;
 use OxClient;
 
@@ -17,14 +18,6 @@ sub serve {
   my $server = $t->spawn([$t->build . '/bin/ox_dmi', '--control', 0, '--data', 0, '--status', 'asir', @_], name => "ox_dmi @_");
   my ($control, $data) = $server->expect_out(qr/^ox_dmi: listening: control \S+:(\d+) data \S+:(\d+)$/m);
   return { process => $server, ports => [control => $control, data => $data] };
-}
-
-# A port that nobody uses now.
-sub free_port {
-  my $socket = IO::Socket::IP->new(LocalHost => '127.0.0.1', Listen => 1, LocalPort => 0, ReuseAddr => 1) or die $@;
-  my $port = $socket->sockport;
-  close $socket;
-  return $port;
 }
 
 my @servers = (serve(), serve('--order', 'network'), serve());

@@ -25,7 +25,7 @@ use warnings;
 use DMITest;
 use File::Path qw(remove_tree);
 use File::Temp qw(tempdir);
-use IO::Socket::INET;
+use FreePort qw(free_ports);
 use POSIX ();
 
 my $current;
@@ -134,15 +134,6 @@ sub _write {
   close $file or die "DMISlurm: $name: $!\n";
 }
 
-# Ports that are free now, all different.
-sub _free_ports {
-  my ($count) = @_;
-  my @sockets = map {
-    IO::Socket::INET->new(LocalAddr => '0.0.0.0', Listen => 1) or die "DMISlurm: no port: $!\n"
-  } 1 .. $count;
-  return map { $_->sockport } @sockets;
-}
-
 sub _configure {
   my ($self) = @_;
   my $dir = $self->{dir};
@@ -150,7 +141,7 @@ sub _configure {
   open my $random, '<', '/dev/urandom' or die "DMISlurm: no random numbers: $!\n";
   read $random, my $key, 128;
   $self->_write('munge/key', $key);
-  my ($port, @node_ports) = _free_ports(1 + @{ $self->{names} });
+  my ($port, @node_ports) = free_ports(1 + @{ $self->{names} });
   my $user = getpwuid $> // die "DMISlurm: user $> has no name\n";
   my $nodes = join '', map {
     "NodeName=$_ NodeHostname=localhost NodeAddr=127.0.0.1 Port=" . shift(@node_ports)
