@@ -6,7 +6,9 @@
  * slot that was freed last is used first, because it is likely to be in the caches. Slots that were
  * never used are zero. A span whose slots are all free is returned to the kernel, except for SPARE
  * bytes of such spans, so that a program that drops a copy and fetches it again does not need fresh
- * memory each time. An allocation above LARGEST gets its own span.
+ * memory each time. An allocation above LARGEST gets its own span; the last of these that were
+ * freed are kept as well, up to KEPT bytes, but the kernel may take their memory when it needs
+ * some.
  *
  * Independent of what the memory is used for.
  */
@@ -33,6 +35,8 @@
 #define SPAN ((size_t)16 << 20)  /* bytes of a span, if SPAN_SLOTS slots fit */
 #define SPAN_SLOTS 4             /* fewest slots of a span */
 #define SPARE ((size_t)64 << 20) /* bytes of empty spans that are not returned to the kernel */
+#define KEPT \
+  ((size_t)144 << 20) /* bytes of spans with one slot that are kept: two pages of 64 MiB */
 
 struct span {
   struct span *next, **link; /* in the list `open` of its class, while it has a free slot */
@@ -44,6 +48,7 @@ struct span {
   uint32_t slots;
   uint32_t begun; /* the first `begun` slots have been used */
   uint32_t live;
+  bool used; /* it was kept, so its memory may not be zero */
 };
 
 /* The DMI_LARGE_HEAD bytes before the memory; some of them are the caller's. */
@@ -57,8 +62,10 @@ static pthread_once_t chosen = PTHREAD_ONCE_INIT;
 static bool use_huge;                                    /* set by choose_huge */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct span *open_spans[CLASSES];
-static size_t spare;  /* bytes of empty spans */
-static size_t mapped; /* bytes of all spans */
+static struct span *kept_spans; /* with one slot, empty; the one freed last first */
+static size_t kept;             /* bytes of them */
+static size_t spare;            /* bytes of the other empty spans */
+static size_t mapped;           /* bytes of all spans */
 
 /* ---- Classes -------------------------------------------------------------------------------- */
 
@@ -164,6 +171,48 @@ static void span_close(struct span *span) {
   if (span->next) span->next->link = span->link;
 }
 
+/* ---- Spans with one slot that are kept, with the lock held ----------------------------------- */
+
+static void kept_remove(struct span *span) {
+  *span->link = span->next;
+  if (span->next) span->next->link = span->link;
+  kept -= span->bytes;
+}
+
+/* Takes one of these that has space for `holds` bytes, and little more.  NULL: there is none. */
+static struct span *kept_take(size_t holds) {
+  struct span *span = kept_spans;
+  size_t most = holds + holds / STEPS + HUGE_PAGE;
+  while (span && (span->stride < holds + DMI_LARGE_HEAD || span->bytes > most))
+    span = span->next;
+  if (span) kept_remove(span);
+  return span;
+}
+
+/* Keeps an empty span.  Returns those for which there is no place then, linked by `next`; the
+ * caller frees them. */
+static struct span *kept_add(struct span *span) {
+  struct span *over = NULL;
+  span->used = true;
+  span->free = NULL;
+  span->begun = 0;
+  span->link = &kept_spans;
+  span->next = kept_spans;
+  if (span->next) span->next->link = &span->next;
+  kept_spans = span;
+  kept += span->bytes;
+  while (kept > KEPT) {
+    struct span *last = kept_spans;
+    while (last->next)
+      last = last->next;
+    kept_remove(last);
+    mapped -= last->bytes;
+    last->next = over;
+    over = last;
+  }
+  return over;
+}
+
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
 void *dmi_large_new(size_t size, bool zero) {
@@ -174,7 +223,11 @@ void *dmi_large_new(size_t size, bool zero) {
   bool fresh = false;
   if (size > PTRDIFF_MAX - 2 * HUGE_PAGE) return NULL;
   pthread_mutex_lock(&lock);
-  span = class < CLASSES ? open_spans[class] : NULL;
+  if (class < CLASSES)
+    span = open_spans[class];
+  else
+    span =
+        zero ? NULL : kept_take(holds); /* fresh memory is zero, and costs nothing until touched */
   if (!span) {
     span = span_new(class, holds);
     if (!span) {
@@ -183,7 +236,7 @@ void *dmi_large_new(size_t size, bool zero) {
     }
     mapped += span->bytes;
     span_open(span);
-  } else if (span->live == 0) {
+  } else if (span->live == 0 && class < CLASSES) {
     spare -= span->bytes;
   }
   span->live++;
@@ -192,7 +245,7 @@ void *dmi_large_new(size_t size, bool zero) {
     span->free = slot->next;
   } else {
     slot = (struct slot *)(void *)(span->base + span->begun++ * span->stride);
-    fresh = true;
+    fresh = !span->used;
   }
   if (span->live == span->slots) span_close(span);
   pthread_mutex_unlock(&lock);
@@ -201,16 +254,41 @@ void *dmi_large_new(size_t size, bool zero) {
   return (unsigned char *)slot + DMI_LARGE_HEAD;
 }
 
+/* Frees the only slot of a span. */
+static void free_alone(struct span *span) {
+  struct span *over = span;
+  bool keeps = span->bytes <= KEPT;
+  /* Before others can take it.  The bytes are of no use any more, and the kernel may have them. */
+  if (keeps) madvise(span->base, span->bytes, MADV_FREE);
+  span->next = NULL;
+  pthread_mutex_lock(&lock);
+  span->live = 0;
+  if (keeps)
+    over = kept_add(span);
+  else
+    mapped -= span->bytes;
+  pthread_mutex_unlock(&lock);
+  while (over) {
+    struct span *next = over->next;
+    span_free(over);
+    over = next;
+  }
+}
+
 void dmi_large_free(void *ptr) {
   struct slot *slot = (struct slot *)(void *)((unsigned char *)ptr - DMI_LARGE_HEAD);
   struct span *span = slot->span;
   bool over = false;
+  if (span->class == CLASSES) {
+    free_alone(span);
+    return;
+  }
   pthread_mutex_lock(&lock);
   slot->next = span->free;
   span->free = slot;
   if (span->live-- == span->slots) span_open(span);
   if (span->live == 0) {
-    over = span->class == CLASSES || spare + span->bytes > SPARE;
+    over = spare + span->bytes > SPARE;
     if (over) {
       span_close(span);
       mapped -= span->bytes;

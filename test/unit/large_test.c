@@ -15,6 +15,7 @@
 #define MIB ((size_t)1 << 20)
 #define HELD 48
 #define SPARE (64 * MIB) /* bytes that may stay mapped when nothing is in use */
+#define KEPT (144 * MIB) /* the same, of large ones */
 
 /* The first and last bytes say whose block it is. */
 struct block {
@@ -82,7 +83,7 @@ static void test_threads(void **state) {
     assert_int_equal(pthread_create(&threads[i], NULL, wander, (void *)(i + 1)), 0);
   for (int i = 0; i < 3; i++)
     pthread_join(threads[i], NULL);
-  assert_true(dmi_large_mapped() <= SPARE);
+  assert_true(dmi_large_mapped() <= SPARE + KEPT);
 }
 
 static void test_used_again(void **state) {
@@ -100,19 +101,58 @@ static void test_used_again(void **state) {
   dmi_large_free(other);
 }
 
+/* Those above the largest class, which have spans of their own. */
+static void test_large_used_again(void **state) {
+  unsigned char *first = dmi_large_new(64 * MIB, false), *other, *third;
+  (void)state;
+  memset(first, 7, 64 * MIB);
+  dmi_large_free(first);
+  other = dmi_large_new(64 * MIB, false);
+  assert_ptr_equal(other, first);
+  dmi_large_free(other);
+  other = dmi_large_new(64 * MIB, true); /* what may be touched in part only gets fresh memory */
+  assert_ptr_not_equal(other, first);
+  assert_true(is_zero(other, 64 * MIB));
+  third = dmi_large_new(40 * MIB, false); /* nor is so much more than is asked for used */
+  assert_ptr_not_equal(third, first);
+  dmi_large_free(third);
+  dmi_large_free(other);
+  other = dmi_large_new(64 * MIB, false); /* first or other */
+  third = dmi_large_new(62 * MIB, false);
+  memset(other, 1, 64 * MIB);
+  memset(third, 2, 62 * MIB);
+  assert_int_equal(other[64 * MIB - 1], 1);
+  dmi_large_free(other);
+  dmi_large_free(third);
+}
+
+/* More than is kept of those is given back. */
+static void test_large_given_back(void **state) {
+  unsigned char *held[6];
+  (void)state;
+  for (int i = 0; i < 6; i++) {
+    held[i] = dmi_large_new((64 + (size_t)i) * MIB, false);
+    held[i][0] = 1;
+  }
+  for (int i = 0; i < 6; i++)
+    dmi_large_free(held[i]);
+  assert_true(dmi_large_mapped() <= SPARE + KEPT);
+}
+
 /* Uses twice as much as is kept: the rest is given back. */
 static void test_given_back(void **state) {
   unsigned char *held[128];
+  size_t before = dmi_large_mapped();
   (void)state;
   for (int i = 0; i < 128; i++) {
     held[i] = dmi_large_new(MIB, false);
     held[i][0] = 1;
   }
   assert_true(dmi_large_mapped() >= 128 * MIB);
-  assert_true(dmi_large_mapped() <= 128 * MIB * 9 / 8 + SPARE);
+  assert_true(dmi_large_mapped() <= before + 128 * MIB * 9 / 8 + SPARE);
   for (int i = 0; i < 128; i++)
     dmi_large_free(held[i]);
-  assert_true(dmi_large_mapped() <= SPARE);
+  assert_true(dmi_large_mapped() <= before + SPARE);
 }
 
 static void test_sizes(void **state) {
@@ -129,10 +169,9 @@ static void test_sizes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_used_again),
-      cmocka_unit_test(test_given_back),
-      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_threads),          cmocka_unit_test(test_used_again),
+      cmocka_unit_test(test_large_used_again), cmocka_unit_test(test_large_given_back),
+      cmocka_unit_test(test_given_back),       cmocka_unit_test(test_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
