@@ -49,14 +49,23 @@ static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
 
 /* ---- The daemon's side ----------------------------------------------------------------------- */
 
-/* Receives if the turn is still `from`. */
-static void receive(struct dmi_conn *conn, enum dmi_turn from) {
-  struct dmi_mutex *lock = &conn->peer->turn_lock;
-  dmi_mutex_lock(lock);
+/* Takes the turn if it is still `from`.  *later: not now, as a large body is arriving there. */
+static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
+  dmi_mutex_lock(&conn->peer->turn_lock);
   bool mine = conn->turn == from;
+  if (mine && later != NULL && dmi_receive_is_long(conn)) {
+    *later = true;
+    mine = false;
+  }
   if (mine) conn->turn = DMI_TURN_DAEMON;
-  dmi_mutex_unlock(lock);
-  if (!mine || !dmi_receive(conn)) return;
+  dmi_mutex_unlock(&conn->peer->turn_lock);
+  return mine;
+}
+
+/* Receives for a turn that was `from`, and gives it back. */
+static void receive(struct dmi_conn *conn, enum dmi_turn from) {
+  struct dmi_mutex *lock;
+  if (!dmi_receive(conn)) return;
   lock = &conn->peer->turn_lock; /* the peer may have been renamed */
   dmi_mutex_lock(lock);
   if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
@@ -66,6 +75,8 @@ static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   dmi_mutex_unlock(lock);
 }
 
+/* Connections on which a large body is arriving come last: what comes on the others is short, and
+ * somebody may wait for its answer. */
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
   (void)loop, (void)events;
   struct dmi_net *net = io->data;
@@ -75,7 +86,14 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
     net->batch[i] = ready[i].data.ptr;
   net->batch_num = num < 0 ? 0 : num;
   for (int i = 0; i < net->batch_num; i++) {
-    if (net->batch[i] != NULL) receive(net->batch[i], DMI_TURN_FREE);
+    struct dmi_conn *conn = net->batch[i];
+    bool later = false;
+    if (conn != NULL && take_turn(conn, DMI_TURN_FREE, &later)) receive(conn, DMI_TURN_FREE);
+    if (!later) net->batch[i] = NULL;
+  }
+  for (int i = 0; i < net->batch_num; i++) {
+    struct dmi_conn *conn = net->batch[i];
+    if (conn != NULL && take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn, DMI_TURN_FREE);
   }
   net->batch_num = 0;
 }
@@ -124,7 +142,7 @@ void dmi_lend_eof(struct dmi_conn *conn) {
 }
 
 void dmi_lend_resume(struct dmi_conn *conn) {
-  receive(conn, DMI_TURN_OWED);
+  if (take_turn(conn, DMI_TURN_OWED, NULL)) receive(conn, DMI_TURN_OWED);
 }
 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {

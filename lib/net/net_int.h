@@ -348,6 +348,8 @@ DMI_MSGS_NET(DMI_NET_MESSAGE)
 /* receive.c: called by the thread that has the turn */
 /* The daemon: receives, beginning with what a borrower has left. False: the connection is freed. */
 bool dmi_receive(struct dmi_conn *conn);
+/* With the turn FREE: true if the next turn will receive nothing but a part of a large body. */
+bool dmi_receive_is_long(const struct dmi_conn *conn);
 /* With the turn FREE. False in the middle of a message that only the daemon may handle. */
 bool dmi_receive_can_lend(struct dmi_conn *conn);
 /* A borrower: receives what there is. False: the daemon has to go on. */

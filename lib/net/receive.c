@@ -28,7 +28,7 @@
 
 #include "net/net_int.h"
 
-#define SHARE ((size_t)1 << 20)   /* bytes per turn, before other connections are served */
+#define SHARE ((size_t)64 << 10)  /* bytes per turn, before other connections are served */
 #define PIECE ((size_t)128 << 10) /* bytes that a borrower receives at a time */
 #define LARGE ((size_t)64 << 10)  /* from this size on a body is reported to handler.arrived */
 #define TURNS 16                  /* receive calls per turn */
@@ -110,6 +110,10 @@ static bool begin_list(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
  * for a home to arrive. A message without a list needs no memory before its body. */
 static bool is_lendable(const struct dmi_conn *conn) {
   return conn->row->lendable && conn->msg.list.len == 0;
+}
+
+bool dmi_receive_is_long(const struct dmi_conn *conn) {
+  return conn->phase == DMI_RECEIVE_BODY && conn->msg.body.len - conn->body_got >= SHARE;
 }
 
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
