@@ -94,6 +94,13 @@ bench-seen: all test/bench/bench_seen_dmi
 
 .PHONY: bench-seen
 
+# What --trace costs, by the clock.
+BENCH_TARGETS += bench-trace
+bench-trace: all
+	$(PERL) $(top_srcdir)/test/bench/trace $(abs_builddir)
+
+.PHONY: bench-trace
+
 # dmifarm beside xargs, GNU parallel and the plain program.
 BENCH_TARGETS += bench-farm
 bench-farm: all
