@@ -27,6 +27,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	CommandLine.pm \
 	Control.pm \
 	Copy.pm \
+	Dump.pm \
 	Events.pm \
 	Frames.pm \
 	Json.pm \

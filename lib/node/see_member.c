@@ -79,6 +79,10 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
                access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
                own ? state_of(process, own) : "joining", (long long)time(NULL), (long long)began);
+  if (process->signals > 0) {
+    dmi_json_put(to, ",\"stays\":");
+    dmi_json_text(to, dmi_member_waits_for(process->member));
+  }
   dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"threads\":%" PRIu32, process->machine.cores,
                dmi_threads_running(process->threads) + dmi_threads_main_runs(process->threads));
   dmi_json_put(to,

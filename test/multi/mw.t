@@ -296,7 +296,7 @@ $mw->signal('INT');
 $mw->expect_out(qr/asked\n/);
 $mw->expect_err(qr/^dmimw: asking 1 process to leave\n\z/);
 $mw->signal($_) for 'TERM', 'INT';    # SIGTERM asks once
-$mw->expect_err(qr/^dmimw: still there: localhost \(listening for \d+ s\)\ndmimw: the next Ctrl\+C ends them at once\n/);
+$mw->expect_err(qr/^dmimw: still there: localhost \(listening for \d+ s\); the next Ctrl\+C ends them at once\n/);
 $mw->expect_out(qr/asked\n/);
 $mw->signal('INT');
 $mw->expect_err(qr/^dmimw: ending all processes at once\n/);

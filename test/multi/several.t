@@ -116,6 +116,33 @@ $mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m)
 $mw->wait_exit(1);
 ok($_->(5), 'gone') for @ends;
 
+# They hang: the second Ctrl+C names one file with what all of them do; the third one ends them.
+{
+  my $hangs = $t->compile('test/multi/see_dmi.c');
+  my $kept = "$dir/kept";
+  mkdir $kept or die;
+  local $ENV{TMPDIR} = $kept;
+  $mw = start(-n => 2, $hangs, 'barrier');
+  $mw->expect_out(qr/^begins \d+\n/m);
+  $mw->signal('INT');
+  $mw->expect_err(qr/^dmirun: asking 2 processes to leave\n(?s:.*=== closed ===.*){2}/m);
+  my $before = length $mw->err;
+  $mw->signal('INT');
+  my $line = qr/dmirun: what all of them are doing is in (\S+)\n/;
+  my ($path) = $mw->expect_err($line);
+  like(substr($mw->err, $before), qr/\Admirun: still there: localhost \(\w+ for \d+ s\), localhost\/2 \(\w+ for \d+ s\); the next Ctrl\+C ends them at once\n$line\z/,
+    'the second Ctrl+C: two lines of all');
+  is_deeply([glob "$kept/*"], [$path], 'and one file');
+  is((stat $path)[2] & 0777, 0600, 'which others cannot read');
+  open my $file, '<', $path or die "$path: $!";
+  my $dump = join '', <$file>;
+  like($dump, qr/^process $_ is to leave: the program has not dismissed this process yet \(DMI_goodbye\)$/m, "it says what $_ waits for") for 0, 1;
+  like($dump, qr/^  DMI_main in DMI_local_barrier_sync .*2 of 3 have come; still missing:\n      thread 2 of process 1 /ms, 'and what the threads do');
+  $mw->signal('INT');
+  $mw->expect_err(qr/^dmirun: ending all processes at once\n/m);
+  $mw->wait_exit(130);
+}
+
 # With --survive the others go on; and when dmirun itself is killed, all leave.
 $mw = start(-n => 3, '--survive', $program);
 $mw->expect_err(qr/(?s:=== opened ===.*){3}/);

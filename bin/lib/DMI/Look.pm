@@ -25,6 +25,8 @@ sub new {
   pipe my $answers, my $out or die "no pipe: $!\n";
   my $pid = fork // die "no process: $!\n";
   if ($pid == 0) {
+    # A key that comes on stdin (--key-fd 0) must not be taken for the questions.
+    $ENV{DMI_KEY_FD} = POSIX::dup(0) if ($ENV{DMI_KEY_FD} // '') eq '0';
     open STDIN, '<&', $in or POSIX::_exit(126);
     open STDOUT, '>&', $out or POSIX::_exit(126);
     if ($opt{err}) { open STDERR, '>&', $opt{err} or POSIX::_exit(126) }

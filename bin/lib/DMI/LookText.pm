@@ -50,9 +50,10 @@ sub table {
 sub status {
   my ($all) = @_;
   my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled in out faults), 'now/s']);
-  my @silent;
+  my (@silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
+    push @stay, "process $member->{process} is to leave: " . plain($self->{stays}) . "\n" if $self && defined $self->{stays};
     my $state = $self ? $self->{state} : $member->{silent} ? 'SILENT' : $member->{state};
     $state .= ', first' if $member->{coordinator} && @{ $all->{members} } > 1;
     push @silent, $member if $member->{silent};
@@ -68,7 +69,7 @@ sub status {
     }
     push @rows, \@row;
   }
-  return clean(table(@rows) . mappings($all) . hottest($all) . silent($all, @silent));
+  return clean(join('', table(@rows), @stay) . mappings($all) . hottest($all) . silent($all, @silent));
 }
 
 sub mappings {

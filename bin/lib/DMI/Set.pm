@@ -8,6 +8,7 @@ package DMI::Set;
 
 use strict;
 use warnings;
+use DMI::Dump;
 use DMI::Key;
 use DMI::Loop;
 use DMI::Member;
@@ -25,6 +26,7 @@ my $news = 3;                   # seconds by which the end of one process may be
 my @restart = (1, 60);          # seconds until a process is started again: at first, and at most
 my $hear_of_death = 3;          # processes that are told when another one was lost; they tell the others
 my $settled = 60;               # seconds as a member after which the pauses begin anew
+my $dump_asks = 3;              # processes that are asked what all are doing, until one answers
 my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
 # program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
@@ -65,6 +67,7 @@ sub run {
   $self->{first}{fed} = sub { $self->_read_input };
   $self->_look;
   $self->{loop}->run;
+  $self->{dump}->cancel if $self->{dump};
   return $self->_exit_status;
 }
 
@@ -227,15 +230,22 @@ sub _wrap_key {
 # The names by which `member` may reach `door`, best first: its host takes the first one it knows.
 sub _names {
   my ($self, $member, $door) = @_;
-  return $door->addresses if $door->{way}->name ne 'local';
+  return $self->_names_here($door) if $door->{way}->name ne 'local' || $member->{way}->name eq 'local';
   # With --bind it listens at that address only, and so do others of that host that have joined it.
   return $self->{bind} if defined $self->{bind} && $self->{first}{way}->name eq 'local';
   my $name = $door->{line}{address};
-  return ($name, 'localhost') if $member->{way}->name eq 'local';
   # The address of this host, as seen from there.
   my ($us) = split ' ', $member->{hello}{ssh} // '';
   my $own = $name =~ /^(?:localhost|127\.|::1$)/ ? undef : $name;
   return grep { defined } $own, $us, Sys::Hostname::hostname();
+}
+
+# The same for this host.
+sub _names_here {
+  my ($self, $door) = @_;
+  return $door->addresses if $door->{way}->name ne 'local';
+  return $self->{bind} if defined $self->{bind} && $self->{first}{way}->name eq 'local';
+  return ($door->{line}{address}, 'localhost');
 }
 
 # ---- Losses ------------------------------------------------------------------------------------
@@ -385,15 +395,28 @@ sub interrupt {
     $_->ask for @left;
   }
   elsif ($number == 2) {
-    $self->say('still there: ' . join(', ', map { $self->_where($_) } @left)) if @left;
-    $self->say('the next Ctrl+C ends them at once');
-    $_->ask for @left;
+    $self->say('still there: ' . join(', ', map { $self->_where($_) } @left) . '; the next Ctrl+C ends them at once') if @left;
+    $self->_dump;
   }
   else {
     $self->say('ending all processes at once') unless $self->{aborted};
     $self->{aborted} = 1;
     $_->kill for @left;
   }
+  return;
+}
+
+# All that is still there as one file.  If nobody can be asked, each process tells its own.
+sub _dump {
+  my ($self) = @_;
+  my @doors = sort { ($b == $self->{first}) <=> ($a == $self->{first}) } grep { $_->is_running && $_->{port} } @{ $self->{members} };
+  my @who = map { [($self->_names_here($_))[0], $_->{port}] } @doors;
+  splice @who, $dump_asks if @who > $dump_asks;
+  $self->{dump} = DMI::Dump->new(loop => $self->{loop}, command => "$self->{bin}/dmirun", key => $self->{key} // '', who => \@who, done => sub {
+    my ($path) = @_;
+    return $self->say("what all of them are doing is in $path") if defined $path;
+    $_->ask for grep { !$_->is_final } @{ $self->{members} };
+  });
   return;
 }
 
