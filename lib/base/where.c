@@ -13,17 +13,20 @@
 #include "base/where.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/library.h"
 
-/* ---- libdw, as elfutils' <elfutils/libdwfl.h> declares it ------------------------------------ */
+/* ---- libdw, as elfutils' <elfutils/libdwfl.h> and <elfutils/libdw.h> declare it -------------- */
 
 struct callbacks {
   int (*find_elf)(void);
@@ -31,6 +34,18 @@ struct callbacks {
   int (*section_address)(void);
   char **debuginfo_path;
 };
+
+struct die { /* an entry of debug information */
+  void *addr, *cu, *abbrev;
+  long padding;
+};
+
+struct attribute {
+  unsigned code, form;
+  void *value, *cu;
+};
+
+enum { TAG_INLINED = 0x1d, TAG_FUNCTION = 0x2e, AT_CALL_FILE = 0x58, AT_CALL_LINE = 0x59 };
 
 struct dwfl {
   int (*find_elf)(void); /* only passed on to libdw */
@@ -42,6 +57,15 @@ struct dwfl {
   void *(*getsrc)(void *module, uint64_t address);
   const char *(*lineinfo)(void *line, uint64_t *address, int *number, int *column, uint64_t *time,
                           uint64_t *length);
+  struct die *(*addrdie)(void *module, uint64_t address, uint64_t *bias);
+  int (*getscopes)(struct die *unit, uint64_t address, struct die **scopes);
+  int (*getscopes_die)(struct die *die, struct die **scopes);
+  int (*tag)(struct die *die);
+  const char *(*diename)(struct die *die);
+  struct attribute *(*attr)(struct die *die, unsigned name, struct attribute *result);
+  int (*formudata)(struct attribute *attribute, uint64_t *number);
+  int (*getsrcfiles)(struct die *unit, void **files, size_t *num);
+  const char *(*filesrc)(void *files, size_t index, uint64_t *time, uint64_t *length);
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
@@ -63,6 +87,15 @@ static bool load(void) {
       {"dwfl_module_addrname", offsetof(struct dwfl, addrname)},
       {"dwfl_module_getsrc", offsetof(struct dwfl, getsrc)},
       {"dwfl_lineinfo", offsetof(struct dwfl, lineinfo)},
+      {"dwfl_module_addrdie", offsetof(struct dwfl, addrdie)},
+      {"dwarf_getscopes", offsetof(struct dwfl, getscopes)},
+      {"dwarf_getscopes_die", offsetof(struct dwfl, getscopes_die)},
+      {"dwarf_tag", offsetof(struct dwfl, tag)},
+      {"dwarf_diename", offsetof(struct dwfl, diename)},
+      {"dwarf_attr", offsetof(struct dwfl, attr)},
+      {"dwarf_formudata", offsetof(struct dwfl, formudata)},
+      {"dwarf_getsrcfiles", offsetof(struct dwfl, getsrcfiles)},
+      {"dwarf_filesrc", offsetof(struct dwfl, filesrc)},
   };
   return dmi_library_load("libdw.so.1", &lib, wanted, sizeof wanted / sizeof *wanted);
 }
@@ -106,6 +139,68 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
   return 0;
 }
 
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+__attribute__((format(printf, 3, 4))) static void add(char *text, size_t capacity,
+                                                      const char *format, ...) {
+  const size_t length = strlen(text);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text + length, capacity - length, format, args);
+  va_end(args);
+}
+
+/* 0: not known. */
+static uint64_t number_of(struct die *die, unsigned name) {
+  struct attribute attribute;
+  uint64_t number;
+  return lib.attr(die, name, &attribute) && lib.formudata(&attribute, &number) == 0 ? number : 0;
+}
+
+/* Where this inlined function is called: " at prog.c:42", if that is known. */
+static void add_call(char *text, size_t capacity, struct die *unit, struct die *inlined) {
+  const uint64_t file = number_of(inlined, AT_CALL_FILE), line = number_of(inlined, AT_CALL_LINE);
+  const char *path = NULL;
+  void *files;
+  if (lib.getsrcfiles(unit, &files, NULL) == 0) path = lib.filesrc(files, file, NULL, NULL);
+  if (path && line) add(text, capacity, " at %s:%" PRIu64, base_name(path), line);
+}
+
+/* The entries that an address lies in, from the innermost one to its function.  0: not known; else
+ * *all is to be freed. */
+static int find_scopes(struct die *unit, uint64_t address, struct die **all) {
+  struct die *scopes = NULL, innermost;
+  if (!unit || lib.getscopes(unit, address, &scopes) <= 0) return 0;
+  innermost = scopes[0];
+  free(scopes);
+  *all = NULL;
+  return lib.getscopes_die(&innermost, all);
+}
+
+/* With the lock held: "put, inlined in fill at prog.c:42", or only the name of the function. */
+static void add_functions(char *text, size_t capacity, void *module, uint64_t address,
+                          const char *function) {
+  static const char *const between[] = {"", ", inlined in ", ", in "};
+  uint64_t bias = 0;
+  struct die *unit = lib.addrdie(module, address, &bias), *all = NULL, *inlined = NULL;
+  const int num = find_scopes(unit, address - bias, &all);
+  uint32_t depth = 0;
+  for (int i = 0; i < num; i++) {
+    const int tag = lib.tag(&all[i]);
+    const char *name = lib.diename(&all[i]);
+    if (tag != TAG_INLINED && tag != TAG_FUNCTION) continue;
+    add(text, capacity, "%s%.100s", between[depth < 2 ? depth : 2], name ? name : function);
+    if (depth++) add_call(text, capacity, unit, inlined);
+    inlined = &all[i];
+    if (tag == TAG_FUNCTION) break;
+  }
+  if (!depth) add(text, capacity, "%.100s", function);
+  if (num > 0) free(all);
+}
+
 /* With the lock held. False: the line is not known; *function is set even then (NULL: not
  * known). */
 static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
@@ -120,9 +215,11 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
   line = lib.getsrc(module, address);
   if (line) source = lib.lineinfo(line, NULL, &number, NULL, NULL, NULL);
   if (!source) return false;
-  snprintf(text, capacity, "%s:%d%s%.100s%s",
-           strrchr(source, '/') ? strrchr(source, '/') + 1 : source, number, *function ? " (" : "",
-           *function ? *function : "", *function ? ")" : "");
+  snprintf(text, capacity, "%s:%d", base_name(source), number);
+  if (!*function) return true;
+  add(text, capacity, " (");
+  add_functions(text, capacity, module, address, *function);
+  add(text, capacity, ")");
   return true;
 }
 

@@ -18,7 +18,7 @@ my $file = $t->dir . '/profile';
 my %line;
 {
   open my $source, '<', $t->top . '/test/multi/profile_dmi.c' or die $!;
-  while (<$source>) { $line{$1} = qr/^profile_dmi\.c:$. \(\w+\)$/ if m{/\* line: (.*?) \*/} }
+  while (<$source>) { $line{$1} = qr/^profile_dmi\.c:$. \(\w+[^)]*\)$/ if m{/\* line: (.*?) \*/} }
 }
 
 sub run {
@@ -99,7 +99,7 @@ is("$cold->{cost}{faults} $cold->{pages}[0]{page}", $reads / 50 . ' 5', 'the col
 
 my $shown = run(0, '--profile', $file);
 like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
-like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
+like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
 
 # Who only tries its options, or looks, leaves the file as it is.
 {

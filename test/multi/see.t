@@ -63,7 +63,7 @@ sub away {
   $_->wait_exit(signal => 'KILL') for @all;
 }
 
-my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$mark} \($function\)/ };
+my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$mark} \($function\b[^)]*\)/ };
 
 # Two mutexes crosswise.  Each process can be asked.
 {

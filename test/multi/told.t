@@ -66,7 +66,7 @@ my $has_libdw = do {
 my $by_file = sub {
   my ($number, $function) = @_;
   my $near = join '|', $number - 3 .. $number + 3;
-  return qr/told_dmi\.c:(?:$near) \($function\)/;
+  return qr/told_dmi\.c:(?:$near) \($function\b[^)]*\)/;
 };
 # Without debug information: what addr2line takes.
 my $by_offset = sub {
