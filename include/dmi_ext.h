@@ -36,6 +36,61 @@ typedef struct {
  */
 int32_t DMI_pool(DMI_pool_t *pool_ptr);
 
+/* ---- Hits (chapter 4, "memory") ---- */
+
+/*
+ * Reads or writes as DMI_read and DMI_write without a status do, but only if that needs no waiting:
+ * the bytes are here, in one page.  For who holds a lock that others need meanwhile, such as that
+ * of an interpreter, and has to give it away before a call that waits.
+ *
+ * Return value: DMI_TRUE when it was done.  DMI_FALSE: nothing has happened, for whatever reason,
+ * and DMI_errno() is as before; DMI_read or DMI_write does it, or says why not.
+ *
+ * Threads: any.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_try_read(int64_t addr, int64_t size, void *buf, int8_t mode);
+int32_t DMI_try_write(int64_t addr, int64_t size, const void *buf, int8_t mode);
+
+/* ---- Bytes that stay (chapter 4, "memory") ---- */
+
+/* Bytes that are held.  A local object: it means nothing in another process.  Contents are private.
+ */
+typedef struct {
+  int64_t dmi_private[3];
+} DMI_local_hold_t;
+
+/*
+ * Gives the `size` bytes at `addr` without copying them: *ptr_ptr gets where they are in the memory
+ * of this process.  If the page is not here a copy is fetched, as by DMI_read with
+ * DMI_INVALIDATE_READ; *hold is to be given to DMI_release.
+ *
+ * The bytes are those of one moment, and do not change: whoever writes to the page meanwhile, here
+ * or elsewhere, has the page moved to other memory first.  They stay valid until DMI_release,
+ * whatever becomes of the page, also when it is unmapped and when the program has ended.  They must
+ * not be written.  Until then the memory of the whole page counts as used by the pool of this
+ * process.
+ *
+ * Bytes of a page that nobody has written yet are copied, and so are those that are taken away by
+ * others at this moment.
+ *
+ * Errors: DMI_EINVAL for a size below 1 or a pointer of NULL.  DMI_EADDR when `addr` is in no
+ * mapping.  DMI_ERANGE when the range is not in one page.  DMI_ENOMEM when this process has no
+ * memory for the page.  DMI_ELOST when the page was lost with a process.
+ *
+ * Threads: any.  (Not in the manual; chapter 4.)
+ */
+int32_t DMI_hold(int64_t addr, int64_t size, const void **ptr_ptr, DMI_local_hold_t *hold);
+
+/*
+ * Ends what DMI_hold began: the bytes must not be used any more.
+ *
+ * Errors: DMI_EINVAL when `hold` is NULL or holds nothing.
+ *
+ * Threads: any of the same process, also before the program runs and behind its end.  (Not in the
+ * manual; chapter 4.)
+ */
+int32_t DMI_release(DMI_local_hold_t *hold);
+
 /* ---- Named roots (chapter 4, "memory") ---- */
 
 /*

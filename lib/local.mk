@@ -243,6 +243,8 @@ access_sources = \
 	lib/access/group.c \
 	lib/access/group.h \
 	lib/access/group_init.c \
+	lib/access/hold.c \
+	lib/access/hold.h \
 	lib/access/mapping.c \
 	lib/access/mapping.h \
 	lib/access/ops.c \

@@ -3,6 +3,7 @@
  */
 #include "dmi_ext.h"
 
+#include "access/hold.h"
 #include "api/reported.h"
 #include "base/error.h"
 #include "node/calls.h"
@@ -31,6 +32,29 @@ int32_t DMI_pool(DMI_pool_t *pool_ptr) {
                            .pages_taken = (int64_t)counts.taken,
                            .pages_dropped = (int64_t)counts.dropped};
   return DMI_TRUE;
+}
+
+int32_t DMI_try_read(int64_t addr, int64_t size, void *buf, int8_t mode) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process && dmi_access_read_now(&process->access, addr, size, buf, mode) ? DMI_TRUE
+                                                                                 : DMI_FALSE;
+}
+
+int32_t DMI_try_write(int64_t addr, int64_t size, const void *buf, int8_t mode) {
+  struct dmi_process *process = dmi_runtime_process();
+  return process && dmi_access_write_now(&process->access, addr, size, buf, mode) ? DMI_TRUE
+                                                                                  : DMI_FALSE;
+}
+
+int32_t DMI_hold(int64_t addr, int64_t size, const void **ptr_ptr, DMI_local_hold_t *hold) {
+  struct dmi_process *process = dmi_runtime_usable();
+  return DMI_REPORTED(
+      process ? dmi_hold_begin(&process->access, addr, size, ptr_ptr, hold) : DMI_FALSE,
+      DMI_RANGE(addr, size));
+}
+
+int32_t DMI_release(DMI_local_hold_t *hold) {
+  return DMI_REPORTED(dmi_hold_end(hold), DMI_NOTHING);
 }
 
 static int32_t block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin, int64_t *end) {

@@ -6,12 +6,15 @@
  */
 #include "base/pool.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 struct dmi_pool {
-  uint64_t limit; /* UINT64_MAX: none */
+  _Atomic uint32_t refs;
+  uint64_t limit;            /* UINT64_MAX: none */
+  pthread_mutex_t wake_lock; /* guards wake; taken inside of any other lock */
   void (*wake)(void *arg);
   void *wake_arg;
   _Atomic uint64_t used, peak, refused;
@@ -27,6 +30,8 @@ struct dmi_pool {
 struct dmi_pool *dmi_pool_new(uint64_t limit, void (*wake)(void *arg), void *arg) {
   struct dmi_pool *pool = calloc(1, sizeof(*pool));
   if (!pool) return NULL;
+  atomic_init(&pool->refs, 1);
+  pthread_mutex_init(&pool->wake_lock, NULL);
   pool->limit = limit ? limit : UINT64_MAX;
   pool->wake = wake;
   pool->wake_arg = arg;
@@ -35,12 +40,27 @@ struct dmi_pool *dmi_pool_new(uint64_t limit, void (*wake)(void *arg), void *arg
   return pool;
 }
 
-void dmi_pool_free(struct dmi_pool *pool) {
+void dmi_pool_ref(struct dmi_pool *pool) {
+  atomic_fetch_add(&pool->refs, 1);
+}
+
+void dmi_pool_unref(struct dmi_pool *pool) {
+  if (atomic_fetch_sub(&pool->refs, 1) != 1) return;
+  pthread_mutex_destroy(&pool->wake_lock);
   free(pool);
 }
 
+void dmi_pool_free(struct dmi_pool *pool) {
+  pthread_mutex_lock(&pool->wake_lock);
+  pool->wake = NULL;
+  pthread_mutex_unlock(&pool->wake_lock);
+  dmi_pool_unref(pool);
+}
+
 static void call_wake(struct dmi_pool *pool) {
+  pthread_mutex_lock(&pool->wake_lock);
   if (pool->wake) pool->wake(pool->wake_arg);
+  pthread_mutex_unlock(&pool->wake_lock);
 }
 
 void dmi_pool_watch(struct dmi_pool *pool, uint64_t rises, uint64_t falls) {

@@ -20,8 +20,13 @@ struct dmi_pool;
  * called with `arg` at a mark, by any thread with any locks held, so it must not wait. NULL: no
  * memory. */
 struct dmi_pool *dmi_pool_new(uint64_t limit, void (*wake)(void *arg), void *arg);
-/* To be called after its last frame was freed. */
+/* Ends the account: `wake` is not called any more.  It is freed with the last reference; frames
+ * that it counts may only be left if somebody holds one. */
 void dmi_pool_free(struct dmi_pool *pool);
+
+/* A reference for a frame that may be freed after the end of the process (access/hold.c). */
+void dmi_pool_ref(struct dmi_pool *pool);
+void dmi_pool_unref(struct dmi_pool *pool);
 
 /* Reserves `bytes`. False: there is no memory, and `wake` is called. With `force` it is never
  * false: for bytes that arrive in any case. */

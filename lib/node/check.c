@@ -36,6 +36,7 @@ enum verdict { GOOD, NOTE, BAD };
 
 struct check {
   const struct dmi_config *config;
+  const struct dmi_program_identity *identity;
   struct dmi_stream *stream;
   struct dmi_self self;
   struct dmi_net *net;         /* NULL: it cannot be opened */
@@ -275,7 +276,7 @@ static void check_listen(struct check *check, const uint8_t key[DMI_KEY_SIZE]) {
 /* Finds out who this process is.  False: its executable cannot be read. */
 static bool check_self(struct check *check, const char *argv0) {
   const struct dmi_self *self = &check->self;
-  check->named = dmi_self_find(&check->self, check->config, argv0);
+  check->named = dmi_self_find(&check->self, check->config, argv0, check->identity);
   if (!check->named && self->host[0] == '\0') {
     tell(check, BAD, "program", "%s", self->why);
     return false;
@@ -295,8 +296,9 @@ static void check_machine(struct check *check) {
   check_addresses(check);
 }
 
-bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
-  struct check check = {.config = config, .stream = stream};
+bool dmi_check(const struct dmi_config *config, const char *argv0,
+               const struct dmi_program_identity *identity, struct dmi_stream *stream) {
+  struct check check = {.config = config, .identity = identity, .stream = stream};
   uint8_t key[DMI_KEY_SIZE];
   bool known = check_self(&check, argv0);
   bool has_key;

@@ -8,9 +8,11 @@
 #include <stdbool.h>
 
 #include "node/config.h"
+#include "node/program.h"
 
 /* Prints a line on stdout for each thing: "ok", "note" (works, but look at it) or "FAILED".  False:
  * one of them failed. */
-bool dmi_check(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream);
+bool dmi_check(const struct dmi_config *config, const char *argv0,
+               const struct dmi_program_identity *identity, struct dmi_stream *stream);
 
 #endif

@@ -47,7 +47,10 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;
-  if (config.check) return give_up(process, dmi_check(&config, argv[0], &process->stream) ? 0 : 1);
+  if (config.check) {
+    return give_up(process,
+                   dmi_check(&config, argv[0], program->identity, &process->stream) ? 0 : 1);
+  }
   if (config.see) return give_up(process, dmi_viewer(&config, argv[0], &process->stream) ? 0 : 1);
   if (drops_arguments(program, &config, argc)) {
     dmi_say(

@@ -91,6 +91,12 @@ struct dmi_program_ox {
 #define DMI_STEP_FARM ((int8_t)-1)
 #define DMI_STEP_TEAM ((int8_t)-2)
 
+/* What else than the executable is the program, when that is an interpreter. */
+struct dmi_program_identity {
+  const char *name; /* for messages; at most 63 characters of it */
+  const char *text; /* must be the same in all processes, byte for byte */
+};
+
 /* All but main and mark are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
@@ -108,6 +114,7 @@ struct dmi_program {
   const struct dmi_program_team *team;     /* NULL: there are no teams */
   const struct dmi_program_ox *ox;         /* NULL: it cannot serve OpenXM clients */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
+  const struct dmi_program_identity *identity; /* NULL: the executable is the program */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */
   int64_t (*inner[DMI_BODIES])(int64_t addr); /* its bodies of threads; NULL: cannot be run */

@@ -229,7 +229,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   const char *why = NULL;
   dmi_log_begin(&process->log, &process->stream, process->config.log,
                 "-"); /* because its name may be the error */
-  if (!dmi_self_find(&self, &process->config, argv0)) {
+  if (!dmi_self_find(&self, &process->config, argv0, process->program.identity)) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", self.why);
     return false;
   }

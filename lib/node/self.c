@@ -101,13 +101,21 @@ static bool is_link_local(const struct dmi_addr *addr) {
   return addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
 }
 
-bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0) {
+/* Identifies what an interpreter runs.  The interpreter itself may be another file. */
+static bool hash_identity(struct dmi_self *self, const struct dmi_program_identity *identity) {
+  snprintf(self->name, sizeof self->name, "%s", identity->name);
+  return crypto_generichash(self->build, sizeof self->build, (const void *)identity->text,
+                            strlen(identity->text), NULL, 0) == 0;
+}
+
+bool dmi_self_find(struct dmi_self *self, const struct dmi_config *config, const char *argv0,
+                   const struct dmi_program_identity *identity) {
   const char *given = config->advertise;
   memset(self, 0, sizeof(*self));
   program_name(self->name, argv0);
   if (config->witness || config->see) {
     memset(self->build, 0, sizeof self->build); /* it runs nothing */
-  } else if (!find_build(self->build)) {
+  } else if (!(identity ? hash_identity(self, identity) : find_build(self->build))) {
     snprintf(self->why, sizeof(self->why),
              "cannot read /proc/self/exe to tell this program from others: is /proc mounted?");
     return false;

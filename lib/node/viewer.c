@@ -169,7 +169,7 @@ bool dmi_viewer(const struct dmi_config *config, const char *argv0, struct dmi_s
   const char *why = NULL;
   struct dmi_self self;
   uint16_t port;
-  if (!dmi_self_find(&self, config, argv0)) {
+  if (!dmi_self_find(&self, config, argv0, NULL)) {
     why = self.why;
   } else if (!find(config, host, &port, text)) {
     why = text;
