@@ -76,6 +76,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	$(AM_V_GEN)includedir=`$(relative_to_bindir) $(includedir) $(bindir)` && \
 	libdir=`$(relative_to_bindir) $(libdir) $(bindir)` && \
 	startdir=`$(relative_to_bindir) $(startdir) $(bindir)` && \
+	pythondir=`$(relative_to_bindir) $(pythondir) $(bindir)` && \
 	perldir=`$(relative_to_bindir) $(perldir) $(bindir)` && \
 	sed -e 's|@PERL[@]|$(PERL)|g' \
 	  -e 's|@VERSION[@]|$(VERSION)|g' \
@@ -87,6 +88,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	  -e "s|@REL_LIBDIR[@]|$$libdir|g" \
 	  -e "s|@REL_PERLDIR[@]|$$perldir|g" \
 	  -e "s|@REL_STARTDIR[@]|$$startdir|g" \
+	  -e "s|@REL_PYTHONDIR[@]|$$pythondir|g" \
 	  $< > $@.sed && $(fill_options) $@.sed > $@.tmp && rm $@.sed && chmod +x $@.tmp && mv $@.tmp $@
 
 relative_to_bindir = $(PERL) -MFile::Spec -e 'print File::Spec->abs2rel(@ARGV)'

@@ -103,6 +103,8 @@ sub check_names {
   return;
 }
 
+my $configured = run("sed -n 's/^prefix = //p' $build/Makefile") =~ s/\n//r;
+
 # ---- At work -----------------------------------------------------------------------------------
 
 # Starts a program with the installed dmirun, and a second process that joins it.
@@ -153,6 +155,19 @@ sub check_ox {
   return;
 }
 
+# The module for Python, by the installed dmirun.
+sub check_python {
+  my ($real) = @_;
+  return if !-e "$build/python/module/dmi/_dmi.so";
+  open my $file, '>', "$dir/prog.py" or die $!;
+  print $file "import dmi\ndef main():\n  next(dmi.notices()).welcome()\n  print(dmi.__file__, dmi.Counter().add())\ndmi.run(main)\n";
+  close $file;
+  my $python = variable('PYTHON3', $configured);
+  local $ENV{PYTHONDONTWRITEBYTECODE} = 1;
+  like(run("dmirun -l 0 $python prog.py"), qr{^\Q$real\E/lib/python\S+/dmi/__init__\.py 0$}m, 'the module for Python');
+  return;
+}
+
 sub check_work {
   my ($real, $prefix, $lib) = @_;
   my $doc = variable('docdir', $prefix) =~ s{^\Q$prefix\E}{$real}r;
@@ -180,11 +195,10 @@ sub check_work {
   unlike(run('ldd ./bypkgstatic'), qr/libdmi/, 'or, with --static, the static one');
   runs_together($real, "$dir/bypkgstatic", 'pkg-config --static');
   check_ox($real, $lib, $cc, $ask, $version);
+  check_python($real);
 }
 
 # ---- Twice -------------------------------------------------------------------------------------
-
-my $configured = run("sed -n 's/^prefix = //p' $build/Makefile") =~ s/\n//r;
 
 run("make -C $build install DESTDIR=$dir/dest");
 rename "$dir/dest$configured", "$dir/moved" or $t->fail_now("DESTDIR has $configured");

@@ -48,12 +48,28 @@ sub path {
   return $name;
 }
 
+# True for an interpreter of Python, whose scripts may use the module dmi.
+sub is_python {
+  my ($path) = @_;
+  return $path =~ m{(?:^|/)(?:python|pypy)[\d.]*\z};
+}
+
+# Adds the directory of the module dmi to where Python looks for modules, if it is not there already:
+# `dir`, or none.
+sub find_module {
+  my ($path, $dir) = @_;
+  return if !is_python($path) || !-d "$dir/dmi";
+  my @there = grep { $_ ne '' } split /:/, $ENV{PYTHONPATH} // '';
+  $ENV{PYTHONPATH} = join ':', @there, $dir unless grep { $_ eq $dir } @there;
+  return;
+}
+
 # Checks that `path`, which the user has called `name`, is a program of DMI, or may start one that its
 # arguments name.  Dies with a line.
 sub check {
   my ($path, $name, @arguments) = @_;
   die "$name: not a DMI program (is it what dmicc wrote?), and no argument names one to start\n"
-    unless (starts_dmi($path) // 1) || grep { may_be_started($_) } @arguments;
+    unless (starts_dmi($path) // 1) || (is_python($path) && @arguments) || grep { may_be_started($_) } @arguments;
   return;
 }
 

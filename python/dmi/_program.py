@@ -1,0 +1,333 @@
+"""The program: its beginning and end, its processes, its threads."""
+import hashlib
+import os
+import platform
+import socket
+import struct
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+
+from . import _dmi, _pack
+from ._errors import EndError, ThreadError
+
+_STATES = {1: "open", 2: "close", 3: "opened", 4: "lost", 5: "note"}
+_at_end = threading.local()  # .calls: to be called when the function of this thread ends
+
+
+def _host():
+    return socket.gethostname()
+
+
+def _python_version():
+    return f"{platform.python_implementation()} {platform.python_version()}"
+
+
+def _script():
+    """The script's name for messages, and its bytes."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if path is None:
+        words = sys.orig_argv
+        text = words[words.index("-c") + 1] if "-c" in words[:-1] else ""
+        return "python -c", text.encode()
+    with open(path, "rb") as file:
+        return os.path.basename(path), file.read()
+
+
+def _identity():
+    """What must be the same in all processes: its name for messages, and as a text."""
+    name, text = _script()
+    digest = hashlib.sha256(text).hexdigest()
+    version = _python_version().replace("CPython", "Python")
+    return (f"{name[:24]} {digest[:8]}, {version}, dmi {_dmi.version}",
+            f"{digest} {version} dmi {_dmi.version}")
+
+
+def _trace():
+    """The traceback of the exception that is handled, without the lines of this package."""
+    kind, error, trace = sys.exc_info()
+    here = os.path.dirname(__file__)
+    while trace and trace.tb_next and os.path.dirname(trace.tb_frame.f_code.co_filename) == here:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(kind, error, trace))
+
+
+def _report(what, text):
+    """Prints what an exception says, with the host, all at once."""
+    lines = f"dmi: {what} on {_host()}:\n{text}"
+    sys.stdout.flush()
+    sys.stderr.write(lines if lines.endswith("\n") else lines + "\n")
+    sys.stderr.flush()
+
+
+def _run_ends():
+    """Closes what the function of this thread has opened and not closed."""
+    for call in getattr(_at_end, "calls", []):
+        try:
+            call()
+        except Exception:
+            traceback.print_exc()
+    _at_end.calls = []
+
+
+def _fork_ends(status):
+    """This process was forked by the function that ends now, and runs nothing of the program."""
+    sys.stdout.flush()
+    if status is None:
+        _report("process forked", "a process that was made by fork must end by os._exit, and not "
+                "return from a function that dmi runs\n")
+        status = 1
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _guarded(what, function, *arguments):
+    """Calls the main function.  True if it has not failed."""
+    good, status = True, None
+    try:
+        function(*arguments)
+    except SystemExit as error:
+        code = error.code
+        if code is not None and not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+        status = (code or 0) & 255
+    except BaseException:
+        _report(f"exception in {what}", _trace())
+        good, status = False, 1
+    if _dmi.forked():
+        _fork_ends(status)
+    _run_ends()
+    if status:
+        try:
+            _dmi.exit(status)
+        except Exception:
+            pass  # it is ending already
+    return good
+
+
+def run(main, *, recover=None):
+    """Starts the program, or joins one (dmirun -i), and ends the process when that has ended.
+
+    main: is called without arguments, in the process that was started without -i; sys.argv has the
+        arguments of the script.  When it has returned and no thread runs in any process, all end.
+        An exception in it is printed, and ends the program with status 1; sys.exit(n) with n.
+    recover: in a program that survives losses (dmirun --survive) is called with the number of the
+        lost process when main was lost with it, in another process, and goes on in its place.
+
+    It does not return, but raises SystemExit with the exit status of the program.  All processes must
+    run the same script by the same version of Python: others are refused.  The script itself is run
+    by each process, so what is above dmi.run is defined everywhere; nothing else should be there.
+    """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+    name, text = _identity()
+    from ._farm import _run_task
+    from ._remote import _run_remote
+    status = _dmi.run(
+        sys.argv or [name], name, text, lambda: _guarded("main", main), _run_thread,
+        recover and (lambda lost: _guarded("recover", recover, lost)), _run_task, _run_remote)
+    sys.exit(status)
+
+
+# ---- Processes ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """A process of the program.
+
+    state: "opened" (a member), or of a notice "open" (asks to join), "close" (asks to leave), "lost"
+    (dmirun --survive), "note" (dmi.notify); id: its number, that may be used again when it has left;
+    cores: processor cores that it may use; memory: bytes that it lends; host: its name; value: of a
+    note.
+    """
+
+    state: str
+    id: int
+    cores: int
+    memory: int
+    host: str
+    value: int = 0
+
+    def welcome(self):
+        """Admits a process that asks to join; then it can have threads (create)."""
+        _dmi.welcome(self.id)
+
+    def goodbye(self):
+        """Dismisses a process that asks to leave, when its threads have ended; its pages go to others.
+
+        NoMemoryError: these have no memory; the notice comes again when there may be some.
+        """
+        _dmi.goodbye(self.id)
+
+
+def _node(fields):
+    return Node(_STATES.get(fields[0], "?"), *fields[1:])
+
+
+def notices():
+    """Iterates over the notices of the program as they come, and ends when the program is ending.
+
+    Each is a Node, given to one caller only: a process asks to join ("open") or to leave ("close"), was
+    lost, or has called notify.  The first is the "open" of the first process itself.
+    """
+    while True:
+        try:
+            yield _node(_dmi.poll())
+        except EndError:
+            return
+
+
+def peek():
+    """The next notice if there is one now, else None."""
+    fields = _dmi.peek()
+    return fields and _node(fields)
+
+
+def nodes():
+    """The members of the program now, as a list of Node."""
+    return [_node(fields) for fields in _dmi.nodes()]
+
+
+def rank():
+    """The number of this process."""
+    return _dmi.rank()
+
+
+def exit(status=0):
+    """Ends the program in order, in all processes, with this exit status (0 to 255).
+
+    It returns: the caller should return soon, too.  Threads that work for long ask stopping().
+    """
+    _dmi.exit(status)
+
+
+def stopping():
+    """True when the program is ending (exit)."""
+    return _dmi.stopping()
+
+
+def notify(value):
+    """Puts a note into the queue of notices; value: an int of 64 bits."""
+    _dmi.notify(value)
+
+
+def survive():
+    """Makes the program go on without processes that are lost, as dmirun --survive; first in main."""
+    _dmi.survive(0)
+
+
+# ---- Objects for others, in global memory -------------------------------------------------------
+
+_LENGTH = struct.Struct("<q")
+_PUT_WRITE, _GET_READ = 5, 3
+
+
+def _put(what):
+    """Puts an object into global memory for one who takes it; its address."""
+    data = _pack.dumps(what)
+    size = _LENGTH.size + len(data)
+    address = _dmi.malloc(size, 4096 if size <= 4096 else 65536)
+    _dmi.write(address, _LENGTH.pack(len(data)) + data, _PUT_WRITE)
+    return address
+
+
+def _look(address):
+    """The object, which stays there."""
+    (size,) = _LENGTH.unpack(_dmi.read(address, _LENGTH.size, _GET_READ))
+    data = bytearray(size)
+    _dmi.read_into(address + _LENGTH.size, data, _GET_READ)
+    return _pack.loads(data)
+
+
+def _take(address):
+    """The object, whose memory is freed."""
+    what = _look(address)
+    _dmi.free(address)
+    return what
+
+
+# ---- Threads ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of the program, in any process; may be given to other processes."""
+
+    handle: tuple
+
+    def join(self):
+        """Waits for its end; what its function has returned.  Once, by any thread of the program.
+
+        ThreadError: the function has raised an exception; its host and traceback are told.
+        LostError: the thread was lost with its process.
+        """
+        address = _dmi.join(*self.handle)
+        if address == 0:
+            return None
+        good, *what = _take(address)
+        if good:
+            return what[0]
+        host, name, report = what
+        raise ThreadError(host, name, report)
+
+    def detach(self):
+        """Says that nobody will join it."""
+        _dmi.detach(*self.handle)
+
+    def wake(self):
+        """Wakes it from suspend; one wake is kept if it does not sleep."""
+        _dmi.wake(*self.handle)
+
+
+def create(node, function, *arguments):
+    """Starts a thread that calls function(*arguments) in a process.
+
+    node: its number, or a Node; function: of the top level of the script or of a module; arguments, and
+    what it returns: anything that can be pickled, also Array, Mutex and the like.
+    An exception in it is printed there, and raised by Thread.join.
+    """
+    if not callable(function):
+        raise TypeError(f"{function!r} is no function")
+    address = _put((function, arguments))
+    try:
+        return Thread(_dmi.create(getattr(node, "id", node), address))
+    except BaseException:
+        _dmi.free(address)
+        raise
+
+
+def _run_thread(address):
+    """The body of each thread; the address of what its function has returned, or 0 for None."""
+    name, status = "a thread", None
+    try:
+        function, arguments = _take(address)
+        name = f"thread function {getattr(function, '__name__', function)!s}"
+        result = function(*arguments)
+        answer = None if result is None else (True, result)
+        if not _dmi.forked():
+            return 0 if answer is None else _put(answer)
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 0
+        return 0 if not _dmi.forked() else None
+    except BaseException:
+        report = _trace()
+        _report(f"exception in {name}", report)
+        status = 1
+        return None if _dmi.forked() else _put((False, _host(), name, report))
+    finally:
+        if _dmi.forked():
+            _fork_ends(status)
+        _run_ends()
+
+
+def this_thread():
+    """The Thread that calls, for others to wake it; not in main."""
+    return Thread(_dmi.self())
+
+
+def suspend():
+    """Sleeps until another thread wakes this one (Thread.wake); not in main."""
+    _dmi.suspend()

@@ -1,0 +1,311 @@
+"""Programs in Python: beginning, threads, processes that join and leave, exceptions, what is refused."""
+import re
+
+import pytest
+
+HELLO = """
+    import sys
+    import dmi
+
+    def hello(name, other):
+        return f"{name} from {dmi.rank()}", other
+
+    def main():
+        for notice in dmi.notices():
+            if notice.state == "open":
+                notice.welcome()
+                print(*dmi.create(notice, hello, "hello", [notice.id, sys.argv[1:]]).join())
+            elif notice.state == "close":
+                notice.goodbye()
+                if notice.id == 0:
+                    return
+
+    dmi.run(main)
+    """
+
+
+def test_joins_and_leaves(programs):
+    """Processes join, run threads, leave; the last one ends it; arguments are for all."""
+    first = programs.start(HELLO, "a", "b")
+    first.expect(r"^hello from 0 \[0, \['a', 'b'\]\]$")
+    second = programs.start(HELLO, join=first)
+    first.expect(r"^hello from 1 \[1, \['a', 'b'\]\]$")
+    third = programs.start(HELLO, "c", join=first)
+    first.expect(r"^hello from 2 \[2, \['a', 'b'\]\]$")
+    second.interrupt()
+    second.expect_err("=== left ===")
+    second.ends()
+    for process in third, first:
+        process.interrupt()
+        process.expect_err("=== left ===")
+        process.ends()
+
+
+def test_exception_in_main(programs):
+    """It is told with host and traceback, and ends the program with status 1."""
+    first = programs.start("""
+        import dmi
+        def main():
+            next(dmi.notices()).welcome()
+            raise ValueError("no good")
+        dmi.run(main)
+        """, wait=False)
+    first.ends(1)
+    log = first.log()
+    assert re.search(r"dmi: exception in main on \S+:", log)
+    assert "prog.py" in log and "ValueError: no good" in log
+    assert "_program.py" not in log  # the traceback is that of the script
+
+
+def test_exit_status(programs):
+    """sys.exit in main is the status of the program, of all processes."""
+    text = """
+        import sys, dmi
+        def main():
+            for num, notice in enumerate(dmi.notices()):
+                notice.welcome()
+                if num == 1:
+                    sys.exit(7)
+        dmi.run(main)
+        """
+    first = programs.start(text)
+    second = programs.start(text, join=first)
+    first.ends(7)
+    second.ends(7)
+
+
+def test_exception_in_thread(programs):
+    """It is told where it happens, and join raises it, with host and traceback; the program goes on."""
+    text = """
+        import dmi
+        def bad(what):
+            return {}[what]
+        def main():
+            notices = dmi.notices()
+            next(notices).welcome()
+            other = next(notices)
+            other.welcome()
+            try:
+                dmi.create(other, bad, "key").join()
+            except dmi.ThreadError as error:
+                print("got", error.what, "KeyError: 'key'" in error.report, "prog.py" in error.report, bool(error.host))
+        dmi.run(main)
+        """
+    first = programs.start(text)
+    second = programs.start(text, join=first)
+    first.expect(r"^got thread function bad True True True$")
+    second.expect_err(r"^dmi: exception in thread function bad on \S+:$")
+    second.expect_err(r"^KeyError: 'key'$")
+    first.ends()
+    second.ends()
+
+
+def test_threads(programs):
+    """Many threads of both processes at once; results of any kind; suspend and wake; wrong ones."""
+    text = """
+        import dmi
+        class Own:
+            def __init__(self, n): self.n = n
+        def double(own): return Own(2 * own.n)
+        def sleeper(counter):
+            dmi.suspend()
+            counter.add(1)
+        def main():
+            notices = dmi.notices()
+            next(notices).welcome(); other = next(notices); other.welcome()
+            threads = [dmi.create(i % 2, double, Own(i)) for i in range(100)]
+            assert [t.join().n for t in threads] == [2 * i for i in range(100)]
+            counter = dmi.Counter()
+            threads = [dmi.create(i % 2, sleeper, counter) for i in range(10)]
+            for t in threads: t.wake()
+            for t in threads: t.join()
+            print(counter.value, [n.id for n in dmi.nodes()], dmi.peek())
+            for wrong in (lambda: dmi.create(0, lambda: 1), lambda: dmi.create(0, 5), lambda: dmi.create(77, double),
+                          lambda: threads[0].join(), dmi.suspend):
+                try: wrong()
+                except (dmi.Error, TypeError) as error: print(type(error).__name__, str(error)[:40])
+        dmi.run(main)
+        """
+    first = programs.start(text)
+    programs.start(text, join=first)
+    lines = first.ends().splitlines()
+    assert lines[0] == "10 [0, 1] None"
+    assert [line.split()[0] for line in lines[1:]] == ["TypeError", "TypeError", "Error", "Error", "Error"]
+
+
+def test_output_is_kept(programs):
+    """What was printed before the process is cut off is there."""
+    text = """
+        import dmi, threading
+        def main():
+            for notice in dmi.notices():
+                notice.welcome()
+                if notice.id == 1:
+                    print("kept")
+                    threading.Event().wait()
+        dmi.run(main)
+        """
+    first = programs.start(text)
+    second = programs.start(text, join=first)
+    first.expect("^kept$")
+    second.kill()
+    second.popen.wait()
+    assert first.ends(1) == "kept"
+
+
+IDENTITY = """
+    import os, dmi
+    if "OTHER" in os.environ:
+        dmi._program._python_version = lambda: os.environ["OTHER"]
+    def main():
+        next(dmi.notices()).welcome()
+        input()
+    dmi.run(main)
+    """
+
+
+def test_other_python(programs):
+    """A process with another version of Python is refused, and both versions are named."""
+    first = programs.start(IDENTITY)
+    other = programs.start(IDENTITY, join=first, env={"OTHER": "CPython 3.99.1"}, wait=False)
+    other.ends(1)
+    log = other.log()
+    assert re.search(r"'prog\.py \w{8}, Python 3\.99\.1, dmi [\d.]+'", log)
+    assert re.search(r"'prog\.py \w{8}, Python 3\.1\d\.\d+, dmi [\d.]+'", log)
+    first.press()
+    first.ends()
+
+
+def test_other_script(programs):
+    """A process with another script is refused."""
+    first = programs.start(IDENTITY)
+    path = programs.script(IDENTITY.replace("input()", "pass"), "other.py")
+    other = programs.start(path, join=first, wait=False)
+    other.ends(1)
+    assert re.search(r"'other\.py \w{8}, Python", other.log()) and re.search(r"'prog\.py \w{8}, Python", other.log())
+    first.press()
+    first.ends()
+
+
+def test_forked(programs):
+    """A child made by fork gets a clear error, cannot return into the library, and does no harm."""
+    out = programs.run("""
+        import os, sys, multiprocessing, dmi
+        def child():
+            try: dmi.nodes()
+            except RuntimeError as error: print("child:", error)
+        def returns():
+            if os.fork() == 0:
+                return
+            print("thread:", os.waitstatus_to_exitcode(os.wait()[1]))
+        def main():
+            next(dmi.notices()).welcome()
+            a = dmi.array("d", 10)
+            process = multiprocessing.get_context("fork").Process(target=child)
+            process.start(); process.join()
+            print("multiprocessing:", process.exitcode)
+            dmi.create(0, returns).join()
+            if os.fork() == 0:
+                try: a[0]
+                except RuntimeError as error: print("child:", error)
+                return
+            print("main:", os.waitstatus_to_exitcode(os.wait()[1]), a[0])
+        dmi.run(main)
+        """)
+    lines = out.splitlines()
+    assert sum(line.startswith("child: this process was made by fork") for line in lines) == 2
+    assert "multiprocessing: 0" in lines and "thread: 1" in lines and lines[-1] == "main: 1 0.0"
+
+
+def test_outside(programs):
+    """Before and behind dmi.run calls say that there is no program."""
+    out = programs.run("""
+        import dmi
+        def say():
+            try: dmi.nodes()
+            except dmi.InactiveError as error: print(error)
+        say()
+        def main(): next(dmi.notices()).welcome()
+        try: dmi.run(main)
+        except SystemExit as end: print("status", end.code)
+        say()
+        """)
+    assert len(re.findall("DMI_EINACTIVE.*\ndmi.run", out)) == 2 and "status 0" in out
+
+
+def test_exit_ends_notices(programs):
+    """dmi.exit ends notices() in order, and stopping() is true."""
+    out = programs.run("""
+        import dmi
+        def stopper():
+            dmi.exit(0)
+        def main():
+            for notice in dmi.notices():
+                notice.welcome()
+                dmi.create(0, stopper).detach()
+            print("over", dmi.stopping())
+        dmi.run(main)
+        """)
+    assert out == "over True"
+
+
+def test_recover(programs):
+    """--survive: main is lost with its process, recover goes on in another one; a lost one is told of."""
+    text = """
+        import sys, dmi
+        def main():
+            for notice in dmi.notices():
+                if notice.state == "open":
+                    notice.welcome()
+                    if notice.id == 1:
+                        counter = dmi.Counter()
+                        dmi.name("counter", counter.address)
+                        print("ready")
+        def recover(lost):
+            print("recover", lost, [node.id for node in dmi.nodes()], dmi.named("counter") != 0)
+            for notice in dmi.notices():
+                print(notice.state, notice.id)
+                if notice.state == "lost":
+                    return
+        dmi.run(main, recover=recover)
+        """
+    first = programs.start(text, opts=["--survive", "--dead-after", "20"])
+    second = programs.start(text, join=first)
+    first.expect("^ready$")
+    first.kill()
+    second.expect(r"^recover 0 \[1\] True$")
+    second.expect("^lost 0$")
+    second.ends()
+
+
+def test_status(programs):
+    """dmi.status: a running program as objects, from outside and inside; nobody there."""
+    text = """
+        import os, sys, dmi
+        def main():
+            next(dmi.notices()).welcome()
+            a = dmi.array("d", 1000)
+            a[0] = 1
+            found = dmi.status("@" + sys.argv[1], threads=True)
+            print(found.as_dict.keys())
+            print(type(found).__name__, found)
+            try: dmi.status("localhost", 1)
+            except ConnectionError as error: print("nobody:", error)
+        dmi.run(main)
+        """
+    first = programs.start(text, programs.folder / "contact1", wait=False)
+    out = first.ends()
+    assert "Status" in out and "nobody:" in out
+
+
+@pytest.mark.parametrize("command", ["python3", "python3 nothing.py"])
+def test_wrong_start(programs, command):
+    """dmirun python3 without a script; with one that is not there."""
+    import os
+    import subprocess
+    import sys
+    from conftest import BUILD
+    words = [sys.executable] + command.split()[1:]
+    done = subprocess.run([os.path.join(BUILD, "bin/dmirun"), "-l", "0", *words], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, env=programs.environment({}), cwd=programs.folder)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -1,0 +1,162 @@
+"""Farms of tasks, and remote functions: results of any size, failures, processes that come, go and are killed."""
+import re
+
+FARM = """
+    import sys, time, dmi
+    import numpy as np
+    @dmi.task
+    def square(i, more=0):
+        return i * i + more
+    @dmi.task(result_bytes=64)
+    def block(i):
+        return np.full(i * 1000, i)
+    @dmi.task
+    def bad(i):
+        if i % 10 == 3: raise ValueError(f"no {i}")
+        return i
+    def main():
+        results = square.farm(1000, 5, processes=int(sys.argv[1]), event=dmi.print_event)
+        print(len(results), sum(results), results.failed, results.seconds >= 0, square(7))
+        blocks = block.farm(30, threads=2)
+        print(sum(int(b.sum()) for b in blocks) == sum(i * i * 1000 for i in range(30)))
+        del blocks
+        results = bad.farm(20, retries=1)
+        print(results.failed, results.failures(), results[4])
+        try: results[13]
+        except dmi.TaskError as error: print(error.what, "ValueError: no 13" in error.report)
+        try: square.farm(-1)
+        except dmi.InvalidError as error: print(error.name)
+        print(list(square.farm(0)))
+    dmi.run(main)
+    """
+
+
+def test_farm(programs):
+    """Results by two processes, long ones, tasks that fail."""
+    first = programs.start(FARM, 2)
+    second = programs.start(FARM, 2, join=first)
+    out = [line for line in first.ends().splitlines() if not line.startswith("w")]
+    assert out == ["1000 332838500 0 True 49", "True", "2 [3, 13] 4", "task 13 of bad True", "DMI_EINVAL", "[]"]
+    second.ends()
+
+
+SLOW = """
+    import dmi
+    @dmi.task
+    def step(i):
+        x = 0
+        for j in range(200000): x += j
+        print(i)
+        return x + i
+    def main():
+        results = step.farm(60, processes=3, event=dmi.print_event)
+        print("sum", sum(results) - 60 * sum(range(200000)))
+    dmi.run(main)
+    """
+
+
+def test_farm_changes(programs):
+    """A process leaves, another one joins, one is killed: each task counts once."""
+    first = programs.start(SLOW, opts=["--survive", "--dead-after", "20"])
+    second, third = (programs.start(SLOW, join=first, wait=False) for _ in range(2))
+    second.expect(r"^\d+$")
+    second.interrupt()
+    third.expect(r"^\d+$")
+    fourth = programs.start(SLOW, join=first, wait=False)
+    third.kill()
+    out = first.ends()
+    assert f"sum {sum(range(60))}" in out and "lost 2!" in out
+    second.ends()
+    fourth.popen.wait()
+
+
+REMOTE = """
+    import sys, dmi
+    import numpy as np
+    @dmi.remote
+    def add(a, b=0): return a + b
+    @dmi.remote
+    def nothing(): pass
+    @dmi.remote(result_bytes=lambda n: n * 8 + 300)
+    def made(n): return np.arange(n)
+    @dmi.remote
+    def large(n): return np.arange(n)
+    @dmi.remote
+    def total(x): x += 0; return int(x.sum())
+    @dmi.remote
+    def bad(n): raise ValueError(f"no {n}")
+    @dmi.remote
+    def nested(n): return n if n == 0 else n + nested(n - 1).result()
+    @dmi.remote
+    def all_of(*items, **named): return sum(items) + sum(named.values())
+    @dmi.remote
+    def where(): return dmi.rank()
+    def in_thread(n):
+        return add(n, 1).result()
+    def main():
+        with dmi.client(processes=2):
+            x = add(1, 2)
+            y = add(x, b=x)
+            assert (y.result(), x.result(), y.result(), add.function(5, 6)) == (6, 3, 6, 11)
+            assert nothing().result() is None and add("a", "b").result() == "ab"
+            nothing().wait()
+            assert total(made(100000)).result() == total(large(100000)).result() == 4999950000
+            assert made(10).result().tolist() == list(range(10)) and large(100000).result()[5] == 5
+            assert all_of(*[add(i) for i in range(40)], k=add(1000)).result() == 780 + 1000
+            assert [where.on(n).result() for n in (0, 1)] == [0, 1]
+            assert nested(3).result() == 6
+            assert sum(dmi.gather([add(i, i) for i in range(500)])) == 249500
+            for failing in bad(7), add(bad(8), 1), add(1, "x"):
+                try: failing.result()
+                except dmi.RemoteError as error: print(error.what, error.report.splitlines()[-1], bool(error.host))
+            try: add(lambda: 1)
+            except TypeError as error: print("TypeError", "pickle" in str(error))
+            chain = add(0, 1)
+            for _ in range(100): chain = add(chain, 1)   # those in between are forgotten at once
+            assert chain.result() == 101
+        assert dmi.create(0, in_thread, 5).join() == 6
+        try: y.wait()
+        except dmi.Error as error: print(error)
+        used = dmi.pool()["used"]
+        for _ in range(20): large(100000).result()
+        dmi._remote._mine.client.close()
+        print("grows" if dmi.pool()["used"] > used + 8000000 else "good")
+    dmi.run(main)
+    """
+
+
+def test_remote(programs):
+    """Calls with results as arguments, of any size, nested, in certain processes; failures with host and traceback."""
+    first = programs.start(REMOTE)
+    second = programs.start(REMOTE, join=first)
+    out = first.ends().splitlines()
+    assert out[0] == "remote function bad ValueError: no 7 True"
+    assert out[1] == "remote function bad ValueError: no 8 True"
+    assert re.match("remote function add TypeError: unsupported operand", out[2])
+    assert out[3:] == ["TypeError True", "the client of this call is closed, and its results are forgotten", "good"]
+    assert "dmi: exception in remote function" in first.log() + second.log()
+    second.ends()
+
+
+def test_remote_changes(programs):
+    """Processes leave and are killed while calls run: all results are right."""
+    text = """
+        import sys, dmi
+        @dmi.remote
+        def slow(i):
+            for j in range(100000): pass
+            print("call")
+            return i
+        def main():
+            with dmi.client(processes=3):
+                print("sum", sum(dmi.gather([slow(slow(i)) for i in range(60)])))
+        dmi.run(main)
+        """
+    first = programs.start(text, opts=["--survive", "--dead-after", "20"])
+    second, third = (programs.start(text, join=first, wait=False) for _ in range(2))
+    second.expect("^call$")
+    second.interrupt()
+    third.expect("^call$")
+    third.kill()
+    assert f"sum {sum(range(60))}" in first.ends()
+    second.ends()
