@@ -116,13 +116,12 @@ static enum dmi_birth_look look_at(const struct dmi_birth *birth, int fd, int er
   return has_ended(fd) ? DMI_BIRTH_GONE : DMI_BIRTH_LIVES;
 }
 
-enum dmi_birth_look dmi_birth_look(const struct dmi_birth *birth, int *fd) {
-  struct dmi_birth mine;
+enum dmi_birth_look dmi_birth_look(const struct dmi_birth *birth, const struct dmi_birth *mine,
+                                   int *fd) {
   enum dmi_birth_look look;
   *fd = -1;
-  dmi_birth_find(&mine);
-  if (birth->pid == 0 || mine.pid == 0 || birth->space != mine.space || birth->time != mine.time ||
-      memcmp(birth->boot, mine.boot, sizeof mine.boot) != 0) {
+  if (birth->pid == 0 || mine->pid == 0 || birth->space != mine->space ||
+      birth->time != mine->time || memcmp(birth->boot, mine->boot, sizeof mine->boot) != 0) {
     return DMI_BIRTH_ELSEWHERE;
   }
   *fd = open_process(birth->pid);

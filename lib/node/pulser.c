@@ -161,7 +161,7 @@ static void on_end(struct ev_loop *loop, struct ev_io *io, int events) {
 static void watch(struct dmi_pulser *pulser, uint32_t uid, const struct dmi_birth *birth) {
   struct dmi_pulser_neighbour *one;
   int fd;
-  switch (dmi_birth_look(birth, &fd)) {
+  switch (dmi_birth_look(birth, &pulser->mine, &fd)) {
     case DMI_BIRTH_GONE:
       say_dead(pulser, uid);
       break;
@@ -287,6 +287,7 @@ struct dmi_pulser *dmi_pulser_new(struct dmi_process *process) {
   pulser->process = process;
   pulser->survive = dmi_member_settings(process->member).survive;
   memcpy(pulser->program, dmi_member_program(process->member), sizeof(pulser->program));
+  dmi_birth_find(&pulser->mine);
   pulser->post.run = dmi_pulser_hear;
   dmi_mutex_init(&pulser->lock, DMI_RANK_LEAF);
   pulser->core = new_core(process);

@@ -6,6 +6,7 @@
 
 #include <ev.h>
 
+#include "base/birth.h"
 #include "base/lock.h"
 #include "core/pulse.h"
 #include "node/control.h"
@@ -45,6 +46,7 @@ struct dmi_pulser {
   uint8_t program[16];     /* its id; not changed */
   struct dmi_net *net;     /* the second one; its daemon is the pulse thread.  NULL: not yet */
   bool failed;             /* there is no thread */
+  struct dmi_birth mine;   /* of this process; not changed */
   struct dmi_lease *lease; /* with `survive`, since there is a network */
   pthread_t thread;
   struct ev_timer timer;                   /* the thread's: what is due next */

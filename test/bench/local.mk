@@ -16,7 +16,8 @@ bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/
 	test/bench/bench_seen_dmi \
 	test/bench/bench_sync_dmi \
 	test/bench/bench_team_dmi \
-	test/bench/bench_tree_dmi
+	test/bench/bench_tree_dmi \
+	test/bench/bench_wide_dmi
 
 $(bench_dmi_programs): %: $(top_srcdir)/%.c $(top_srcdir)/test/bench/bench.h $(top_srcdir)/test/bench/ranks.h \
 	$(dmicc_needs)
@@ -86,6 +87,14 @@ bench-team: all $(bench_raw_programs) test/bench/bench_team_dmi
 	$(PERL) $(top_srcdir)/test/bench/team $(abs_builddir)
 
 .PHONY: bench-team
+
+# Many processes.
+BENCH_TARGETS += bench-wide
+bench-wide: all test/bench/bench_wide_dmi
+	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_ops
+	$(PERL) $(top_srcdir)/test/bench/wide $(abs_builddir)
+
+.PHONY: bench-wide
 
 # What calls pay so that others can see them, in instructions.
 BENCH_TARGETS += bench-seen

@@ -46,6 +46,13 @@ static pid_t begin(struct dmi_birth *birth) {
   return pid;
 }
 
+/* As seen by this process, which does not change. */
+static enum dmi_birth_look look(const struct dmi_birth *birth, int *fd) {
+  static struct dmi_birth here;
+  if (here.pid == 0) dmi_birth_find(&here);
+  return dmi_birth_look(birth, &here, fd);
+}
+
 static bool ends(int fd, int ms) {
   struct pollfd one = {.fd = fd, .events = POLLIN};
   return poll(&one, 1, ms) == 1;
@@ -58,15 +65,15 @@ static void test_end(void **state) {
   int fd, other;
   (void)state;
   assert_int_equal(birth.pid, pid);
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_LIVES);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_LIVES);
   assert_true(fd >= 0);
   assert_false(ends(fd, 0));
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_true(ends(fd, 60000));
-  assert_int_equal(dmi_birth_look(&birth, &other), DMI_BIRTH_GONE);
+  assert_int_equal(look(&birth, &other), DMI_BIRTH_GONE);
   assert_int_equal(other, -1);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
-  assert_int_equal(dmi_birth_look(&birth, &other), DMI_BIRTH_GONE);
+  assert_int_equal(look(&birth, &other), DMI_BIRTH_GONE);
   close(fd);
 }
 
@@ -77,7 +84,7 @@ static void test_used_again(void **state) {
   int fd;
   (void)state;
   birth.start--;
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_GONE);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_GONE);
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -88,23 +95,23 @@ static void test_elsewhere(void **state) {
   int fd;
   (void)state;
   dmi_birth_find(&mine);
-  assert_int_equal(dmi_birth_look(&mine, &fd), DMI_BIRTH_LIVES);
+  assert_int_equal(look(&mine, &fd), DMI_BIRTH_LIVES);
   close(fd);
   birth = mine;
   birth.boot[15] ^= 1;
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
   birth = mine;
   birth.space++;
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
   birth = mine;
   birth.time++;
   birth.start--; /* as that would be read in another one */
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
   memset(&birth, 0, sizeof birth);
-  assert_int_equal(dmi_birth_look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
+  assert_int_equal(look(&birth, &fd), DMI_BIRTH_ELSEWHERE);
 }
 
-/* What dmi_birth_look says when so many descriptors are left, also after it: as many. */
+/* What is seen when so many descriptors are left, also after it: as many. */
 static enum dmi_birth_look look_with(const struct dmi_birth *birth, int left) {
   int held[64], num = 0, fd, again;
   while ((held[num] = dup(0)) >= 0)
@@ -113,14 +120,14 @@ static enum dmi_birth_look look_with(const struct dmi_birth *birth, int left) {
   assert_true(num >= left);
   for (int i = 0; i < left; i++)
     close(held[--num]);
-  enum dmi_birth_look look = dmi_birth_look(birth, &fd);
+  enum dmi_birth_look seen = look(birth, &fd);
   if (fd >= 0) close(fd);
   for (again = 0; again < left; again++)
     assert_true((held[num++] = dup(0)) >= 0);
   assert_int_equal(dup(0), -1);
   while (num > 0)
     close(held[--num]);
-  return look;
+  return seen;
 }
 
 /* Few descriptors or none are left: no process is taken for one that has ended. */
@@ -138,7 +145,8 @@ static void test_no_descriptor(void **state) {
   assert_int_equal(look_with(&birth, 2), DMI_BIRTH_LIVES);
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
-  assert_int_equal(look_with(&birth, 0), DMI_BIRTH_ELSEWHERE);
+  /* without a descriptor a system may say that there is no such process, or nothing */
+  assert_int_not_equal(look_with(&birth, 0), DMI_BIRTH_LIVES);
   assert_int_equal(look_with(&birth, 1), DMI_BIRTH_GONE);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
@@ -160,11 +168,11 @@ static void look_at_hidden(void) {
   int fd, status = 77;
   if (hide(pid)) {
     status = 0;
-    if (dmi_birth_look(&birth, &fd) != DMI_BIRTH_ELSEWHERE || fd != -1) status = 1;
+    if (look(&birth, &fd) != DMI_BIRTH_ELSEWHERE || fd != -1) status = 1;
   }
   kill(pid, SIGKILL);
   waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT);
-  if (status == 0 && (dmi_birth_look(&birth, &fd) != DMI_BIRTH_GONE || fd != -1)) status = 2;
+  if (status == 0 && (look(&birth, &fd) != DMI_BIRTH_GONE || fd != -1)) status = 2;
   waitpid(pid, NULL, 0);
   _exit(status);
 }
