@@ -187,6 +187,8 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   struct dmi_trace_record record;
   const bool traced = dmi_trace_on(&access->trace) && from != access->core.self;
   if (traced) dmi_access_trace_message(&record, from, access->core.self, msg);
+  if (type == DMI_MSG_ATOMIC && msg->atomic.rmw == DMI_RMW_USER)
+    dmi_net_flush_gathered(access->net);
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;

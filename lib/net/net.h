@@ -208,8 +208,13 @@ void dmi_net_bar(struct dmi_net *net, dmi_uid_t uid);
  * connect again. */
 void dmi_net_fence(struct dmi_net *net, dmi_uid_t uid);
 
-/* Writes what can be written now; the daemon writes the rest. */
+/* Writes what can be written now; the daemon writes the rest.  In a callback of the daemon it waits
+ * until all messages that were received together are handled, or some bytes have gathered, so that
+ * answers go out together. */
 void dmi_net_flush(struct dmi_net *net, uint32_t to);
+/* In a callback of the daemon, before it does something that may take long: writes what has
+ * gathered.  In other threads it does nothing. */
+void dmi_net_flush_gathered(struct dmi_net *net);
 
 /* Lending: a thread that has flushed a request and waits for the answer can receive it itself,
  * so the daemon need not wake up first (docs/wire.md). Call dmi_net_borrow, dmi_net_receive,

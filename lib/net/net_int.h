@@ -127,6 +127,7 @@ struct dmi_net_peer {
   struct dmi_net_peer *work_next; /* [W] */
   bool dirty;                     /* in net->dirty: the daemon has sent to it and must flush */
   struct dmi_net_peer *dirty_next;
+  uint64_t gathered;     /* bytes that the daemon has queued since it became dirty or was flushed */
   uint64_t sent;         /* [L] bytes handed to the system */
   bool pinged;           /* PING is not answered yet */
   bool announced;        /* dmi_net_add_peer or dmi_net_rename named it */
@@ -247,6 +248,7 @@ struct dmi_net {
   _Atomic(struct dmi_peer_mid *) dir[DMI_PEER_DIR]; /* [A] by uid; entries are set once */
   struct dmi_net_peer *peers;
   struct dmi_net_peer *dirty;
+  bool gathering; /* the daemon handles what it has received: dmi_net_flush leaves that for later */
   struct dmi_conn *conns;
   struct dmi_unknown silent; /* those that have not sent a CALL made with the key */
   struct dmi_unknown called; /* those that have sent or repeated one */

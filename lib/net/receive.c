@@ -330,16 +330,26 @@ static bool receive_failed(struct dmi_conn *conn, int error) {
   return false;
 }
 
+/* The daemon: consume_all; what the handler answers is gathered, and then written. */
+static bool consume_gathering(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
+  struct dmi_net *net = conn->net;
+  net->gathering = true;
+  bool right = consume_all(conn, false, why);
+  net->gathering = false;
+  dmi_send_dirty(net);
+  return right;
+}
+
 bool dmi_receive(struct dmi_conn *conn) {
   char why[DMI_NET_WHY];
   size_t got = 0;
   bool drained = false;
-  bool right = conn->refused ? fail(why, &conn->msg, NO_CORRECT) : consume_all(conn, false, why);
+  bool right = conn->refused ? fail(why, &conn->msg, NO_CORRECT) : consume_gathering(conn, why);
   if (right && conn->failed != 0) return receive_failed(conn, conn->failed);
   for (int turn = 0; right && turn < TURNS && got < SHARE && !drained; turn++) {
     int error;
     if (!fill(conn, false, &got, &drained, &error)) return receive_failed(conn, error);
-    right = consume_all(conn, false, why);
+    right = consume_gathering(conn, why);
   }
   if (!right) lose_malformed(conn, why);
   return right;

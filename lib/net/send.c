@@ -28,6 +28,8 @@
 #define ALONE 4096 /* payloads of this size or more get their own records */
 /* bytes that one flush writes before it leaves the rest to the daemon */
 #define SHARE ((uint64_t)1 << 20)
+/* bytes of answers that the daemon gathers before it writes them */
+#define GATHERED ((uint64_t)32 << 10)
 
 /* True if there is nothing to send. dmi_outgoing_refill makes sure that no bulk waits then. */
 static bool nothing_queued(const struct dmi_net_peer *peer) {
@@ -218,6 +220,7 @@ void dmi_send_dirty(struct dmi_net *net) {
     struct dmi_net_peer *peer = net->dirty;
     net->dirty = peer->dirty_next;
     peer->dirty = false;
+    peer->gathered = 0;
     dmi_send_flush(peer);
   }
 }
@@ -245,6 +248,15 @@ static bool has_left(const struct dmi_net_peer *peer, const struct dmi_msg *msg)
   return peer->barred && !is_answer(msg) && !dmi_net_is_daemon(peer->net);
 }
 
+/* The daemon has queued `size` bytes. */
+static void will_flush(struct dmi_net *net, struct dmi_net_peer *peer, uint64_t size) {
+  peer->gathered += size;
+  if (peer->dirty) return;
+  peer->dirty = true;
+  peer->dirty_next = net->dirty;
+  net->dirty = peer;
+}
+
 bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   const char *wrong = dmi_wire_check(msg, true);
   if (wrong != NULL) {
@@ -258,17 +270,14 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
       dmi_mutex_unlock(&peer->lock);
       return false;
     }
+    const uint64_t size = DMI_WIRE_HEADER + msg->list.len + msg->body.len;
     if (peer->state < DMI_PEER_SHUT && !dmi_outgoing_append(peer, msg)) {
       peer->broken = ENOMEM; /* a part of a message may be queued, so the connection cannot go on */
       wake = dmi_net_need_daemon(peer);
     }
     dmi_mutex_unlock(&peer->lock);
     if (wake) dmi_net_wake(net);
-    if (dmi_net_is_daemon(net) && !peer->dirty) {
-      peer->dirty = true;
-      peer->dirty_next = net->dirty;
-      net->dirty = peer;
-    }
+    if (dmi_net_is_daemon(net)) will_flush(net, peer, size);
   }
   /* Frees payloads that were copied or not sent; those taken over have no frame here any more. */
   if (msg->list.frame != NULL) dmi_slice_drop(&msg->list);
@@ -295,5 +304,17 @@ void dmi_net_bar(struct dmi_net *net, uint32_t uid) {
 
 void dmi_net_flush(struct dmi_net *net, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
-  if (peer != NULL) flush_locked(peer);
+  if (peer == NULL) return;
+  if (dmi_net_is_daemon(net) && peer->dirty) {
+    if (net->gathering && peer->gathered < GATHERED) {
+      dmi_mutex_unlock(&peer->lock);
+      return;
+    }
+    peer->gathered = 0;
+  }
+  flush_locked(peer);
+}
+
+void dmi_net_flush_gathered(struct dmi_net *net) {
+  if (dmi_net_is_daemon(net)) dmi_send_dirty(net);
 }
