@@ -155,12 +155,20 @@ void dmi_access_call_fail(struct dmi_call *call, int32_t error);
 /* Takes 1 from `left`.  At 0 the status is done, and the call is freed. */
 void dmi_access_call_finish(struct dmi_call *call);
 
-/* Peers whose queued messages this thread must still write. */
+/* Peers whose queued messages this thread must still write, so that the operations of one call go
+ * out together.  They do so earlier when they ask for many bytes, or bring them: then the others
+ * begin to work. */
 #define DMI_FLUSH_MAX 16
+#define DMI_FLUSH_BYTES 32768
 struct dmi_flush {
   uint32_t num;
+  uint64_t bytes; /* of the operations that have begun; each counts as a message more */
   dmi_uid_t uid[DMI_FLUSH_MAX];
 };
+static inline void dmi_access_flush_init(struct dmi_flush *flush) {
+  flush->num = 0;
+  flush->bytes = 0;
+}
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);
 /* Notes that messages for `uid` must be flushed, together with others. */
 void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi_flush *later);

@@ -160,7 +160,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   for (uint32_t i = 0; i < flush->num; i++)
     dmi_net_flush(access->net, flush->uid[i]);
-  flush->num = 0;
+  dmi_access_flush_init(flush);
 }
 
 void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi_flush *later) {
@@ -211,6 +211,7 @@ void dmi_access_op_begin(struct dmi_access *access, struct dmi_op *op, struct dm
 
 void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct dmi_flush *later) {
   struct dmi_page *page = op->page;
+  const uint64_t bytes = op->req.len;
   struct dmi_out out;
   uint32_t asked;
   if (dmi_trace_on(&access->trace) && !op->call->heap) dmi_trace_begins(op->call->status);
@@ -223,5 +224,7 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
   /* from here on other threads may complete the operation */
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, &out, later);
+  if (later && (later->bytes += bytes + DMI_WIRE_HEADER) >= DMI_FLUSH_BYTES)
+    dmi_access_flush(access, later);
   dmi_access_watch_stall(access);
 }

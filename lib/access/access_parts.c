@@ -2,7 +2,8 @@
  * access_parts.c - reads and writes of several pages, or whose caller does not wait.
  *
  * Each page that is not a hit becomes an operation, allocated on the heap; the call is complete
- * when all of them are.  A caller that waits begins at most DMI_PAGES_AT_ONCE at a time.
+ * when all of them are.  Their messages are queued and written together.  A caller that waits
+ * begins at most DMI_PAGES_AT_ONCE at a time.
  */
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 /* Begins the operation for the part in one page that is not a hit. */
 static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call,
                           struct dmi_mapping *mapping, struct dmi_page *page, uint64_t off,
-                          uint64_t size, unsigned char *buf) {
+                          uint64_t size, unsigned char *buf, struct dmi_flush *flush) {
   struct dmi_op *op = calloc(1, sizeof(*op));
   if (!op) return DMI_ENOMEM;
   dmi_access_request(transfer, &op->req, off, size, buf);
@@ -33,7 +34,7 @@ static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call
   op->page = page;
   op->call = call;
   atomic_fetch_add(&call->left, 1);
-  dmi_access_op_begin(transfer->access, op, NULL);
+  dmi_access_op_begin(transfer->access, op, flush);
   return DMI_OK;
 }
 
@@ -42,6 +43,8 @@ static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call
 static void begin_all(const struct transfer *transfer, struct dmi_call *call,
                       struct dmi_mapping *mapping, uint64_t addr, uint64_t left) {
   unsigned char *buf = transfer->buf + (addr - transfer->addr);
+  struct dmi_flush flush;
+  dmi_access_flush_init(&flush);
   while (left) {
     uint64_t off, index = dmi_mapping_index(mapping, addr, &off);
     uint64_t size = mapping->map.page_size - off;
@@ -50,7 +53,7 @@ static void begin_all(const struct transfer *transfer, struct dmi_call *call,
     if (size > left) size = left;
     if (page && !dmi_access_hit(transfer, page, off, size, buf)) {
       dmi_unlock(&page->lock, DMI_RANK_PAGE);
-      error = part_begin(transfer, call, mapping, page, off, size, buf);
+      error = part_begin(transfer, call, mapping, page, off, size, buf, &flush);
     } else if (page) {
       error = DMI_OK;
     }
@@ -59,6 +62,7 @@ static void begin_all(const struct transfer *transfer, struct dmi_call *call,
     buf += size;
     left -= size;
   }
+  dmi_access_flush(transfer->access, &flush);
   dmi_access_call_finish(call);
 }
 

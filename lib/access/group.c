@@ -129,7 +129,7 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
 /* Runs the pages [from, to). */
 static void run_pages(struct run *run, uint64_t from, uint64_t to) {
   struct dmi_access *access = run->group->access;
-  run->flush.num = 0;
+  dmi_access_flush_init(&run->flush);
   for (uint64_t i = from; i < to; i++) {
     const struct dmi_group_page *at = &run->group->page[i];
     int32_t error = DMI_OK;

@@ -115,7 +115,7 @@ static void deliver(struct dmi_teams *teams, const struct dmi_team_rank *rank,
 
 void dmi_team_lock(struct dmi_teams *teams, struct dmi_team_carry *carry) {
   carry->out = (struct dmi_team_out){0};
-  carry->flush.num = 0;
+  dmi_access_flush_init(&carry->flush);
   carry->copies = NULL;
   carry->copy_num = carry->copy_capacity = 0;
   dmi_lock(&teams->lock, DMI_RANK_LEAF);
