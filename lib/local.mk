@@ -72,6 +72,8 @@ msg_sources = \
 	lib/msg/msg.h \
 	lib/msg/pack.c \
 	lib/msg/pack.h \
+	lib/msg/packed.c \
+	lib/msg/packed.h \
 	lib/msg/table.h \
 	lib/msg/types.h \
 	lib/msg/wire.c \

@@ -33,6 +33,10 @@ uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type
   return atomic_load(&access->sent[type]);
 }
 
+uint64_t dmi_access_messages(const struct dmi_access *access, dmi_uid_t to) {
+  return dmi_net_messages(access->net, to);
+}
+
 uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num) {
   if (num) *num = atomic_load(&access->pages[type].num);
   return atomic_load(&access->pages[type].bytes);

@@ -205,6 +205,10 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, 
  * answers and forwarded messages are not counted. */
 uint64_t dmi_access_sent(const struct dmi_access *access, enum dmi_msg_type type);
 
+/* How many messages of any kind it has sent to member `to`; of several in one envelope it is one.
+ */
+uint64_t dmi_access_messages(const struct dmi_access *access, dmi_uid_t to);
+
 /* How many bytes of pages this process has sent to others in messages of this type (DATA, BLOCK,
  * GRANT), and (`num` not NULL) in how many. */
 uint64_t dmi_access_bytes(const struct dmi_access *access, enum dmi_msg_type type, uint64_t *num);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "msg/packed.h"
+
 _Static_assert(sizeof(struct dmi_holder) == 8, "GRANT's list element");
 _Static_assert(sizeof(struct dmi_tail) == 16, "list element of TAKE, REFUSE_PAGE and HOME_TAILS");
 _Static_assert(sizeof(struct dmi_rmw_sizes) == 24, "ATOMIC's list element");
@@ -16,9 +18,11 @@ _Static_assert(sizeof(struct dmi_rmw_sizes) == 24, "ATOMIC's list element");
  * slices. */
 enum {
   AT_LIST_LEN = 56,
-  AT_ZERO = 60, /* 4 bytes, zero: a check that both ends are at the same place in the stream */
+  AT_BEHIND = 60, /* 4 bytes: how many are packed behind it (packed.h); written by lib/net */
   AT_BODY_LEN = 64,
-  AT_FILL = 72 /* 8 bytes, zero: see DMI_WIRE_HEADER */
+  /* 8 bytes, zero: see DMI_WIRE_HEADER; and a check that both ends are at the same place in the
+   * stream */
+  AT_FILL = 72
 };
 
 _Static_assert(offsetof(struct dmi_msg, list) == AT_LIST_LEN, "what travels as it lies in memory");
@@ -93,22 +97,25 @@ void dmi_wire_put(unsigned char out[DMI_WIRE_HEADER], const struct dmi_msg *msg)
   uint32_t list_len = (uint32_t)msg->list.len; /* the list_max of every row fits into 32 bits */
   memcpy(out, msg, AT_LIST_LEN);
   memcpy(out + AT_LIST_LEN, &list_len, sizeof list_len);
-  memset(out + AT_ZERO, 0, AT_BODY_LEN - AT_ZERO);
+  memset(out + AT_BEHIND, 0, AT_BODY_LEN - AT_BEHIND);
   memcpy(out + AT_BODY_LEN, &msg->body.len, sizeof msg->body.len);
   memset(out + AT_FILL, 0, DMI_WIRE_HEADER - AT_FILL);
 }
 
 const char *dmi_wire_get(struct dmi_msg *msg, const unsigned char in[DMI_WIRE_HEADER],
                          bool member) {
-  uint32_t list_len, zero;
+  uint32_t list_len, behind;
   uint64_t fill;
   memcpy(msg, in, AT_LIST_LEN);
   memcpy(&list_len, in + AT_LIST_LEN, sizeof list_len);
-  memcpy(&zero, in + AT_ZERO, sizeof zero);
+  memcpy(&behind, in + AT_BEHIND, sizeof behind);
   memcpy(&fill, in + AT_FILL, sizeof fill);
   msg->list = (struct dmi_slice){.len = list_len};
   msg->body = (struct dmi_slice){0};
   memcpy(&msg->body.len, in + AT_BODY_LEN, sizeof msg->body.len);
-  if ((zero | fill) != 0) return "its header has something where there must be nothing";
+  if (behind != 0 && (!dmi_packed_may(msg->type) || behind > DMI_PACKED_MOST)) {
+    return "something is packed behind it that must not be";
+  }
+  if (fill != 0) return "its header has something where there must be nothing";
   return dmi_wire_check(msg, member);
 }

@@ -165,6 +165,10 @@ void dmi_net_drop(struct dmi_net *net, uint32_t temp);
 /* Bytes that wait to be given to the system for this one; 0: there is no such peer.  Any thread. */
 uint64_t dmi_net_queued(struct dmi_net *net, uint32_t to);
 
+/* How many messages were sent to this one; those that were packed into one count as one.  Any
+ * thread. */
+uint64_t dmi_net_messages(struct dmi_net *net, uint32_t to);
+
 /* Bytes that were received and sent since the start, of all connections.  The daemon. */
 struct dmi_net_traffic {
   uint64_t received, sent;

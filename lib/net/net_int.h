@@ -42,6 +42,7 @@
 #include "net/net.h"
 #include "net/seal.h"
 #include "net/transport.h"
+#include "msg/packed.h"
 #include "msg/wire.h"
 
 #define DMI_NET_BUFFER (64 * 1024) /* bytes of a member's receive buffer */
@@ -120,12 +121,17 @@ struct dmi_net_peer {
   /* [L] large messages, each a header and its body; `sent` bytes of the first one have moved to
    * the queue, which is not empty meanwhile */
   struct dmi_seg *bulk, *bulk_tail;
-  struct dmi_sealed *out;         /* [L] not NULL if UP and sealing */
-  struct dmi_seg *spare;          /* [L] recycled segments */
-  uint32_t spares;                /* [L] how many */
-  bool listed;                    /* [W] in net->work */
-  struct dmi_net_peer *work_next; /* [W] */
-  bool dirty;                     /* in net->dirty: the daemon has sent to it and must flush */
+  /* [L] in the queue: the header of the last message, if the next one may be packed behind it */
+  unsigned char *envelope;
+  struct dmi_packed_before before; /* [L] the last header in the envelope */
+  uint32_t packed;                 /* [L] bytes packed behind its first message */
+  uint64_t messages;               /* [L] queued so far; an envelope counts as one */
+  struct dmi_sealed *out;          /* [L] not NULL if UP and sealing */
+  struct dmi_seg *spare;           /* [L] recycled segments */
+  uint32_t spares;                 /* [L] how many */
+  bool listed;                     /* [W] in net->work */
+  struct dmi_net_peer *work_next;  /* [W] */
+  bool dirty;                      /* in net->dirty: the daemon has sent to it and must flush */
   struct dmi_net_peer *dirty_next;
   uint64_t gathered;     /* bytes that the daemon has queued since it became dirty or was flushed */
   uint64_t sent;         /* [L] bytes handed to the system */
@@ -170,6 +176,8 @@ struct dmi_conn {
   bool refused;             /* [C] handler.message returned false for `msg` */
   enum dmi_receive_phase phase;    /* [C], as all fields from here to body_got */
   const struct dmi_wire_type *row; /* of `msg`, since its header was taken */
+  uint32_t packed;                 /* bytes that are packed behind `msg` */
+  struct dmi_packed_before before; /* if any are: the header of `msg` */
   unsigned char *buf;              /* bytes received, not yet consumed: [start, end) */
   size_t cap, start, end;
   struct dmi_seal *opener; /* NULL: without sealing */
@@ -320,7 +328,7 @@ bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg); /* fal
 /* If the queue is empty, moves a part of the bulk there. False: no memory. */
 bool dmi_outgoing_refill(struct dmi_net_peer *peer);
 /* Fills `iov` with the unsent bytes at the head of the queue; returns the number of parts. */
-size_t dmi_outgoing_gather(const struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]);
+size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]);
 /* Removes `bytes` bytes, which were sent, from the queue. Returns the segments that are
  * finished; the caller frees their payloads, */
 struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes);

@@ -7,6 +7,10 @@
  * DATA of large pages waits in a second queue. When the first queue is empty, a piece of it moves
  * there as a BLOCK (wire.md, "Bulk"), so other messages wait for little more than a piece.
  *
+ * Messages about pages that are queued one behind the other go out in an envelope (msg/packed.h),
+ * as long as the header of the first one has not been given to the link.  So they stay in their
+ * order.
+ *
  * All functions are called with the peer's lock held, unless they say otherwise.
  *
  * Must not: make a system call (except those of malloc), free a payload under the lock, or use
@@ -86,6 +90,11 @@ static void put_last(struct dmi_net_peer *peer, struct dmi_seg *seg) {
   peer->tail = seg;
 }
 
+/* Nothing more is packed behind the last message. */
+static void close_envelope(struct dmi_net_peer *peer) {
+  peer->envelope = NULL;
+}
+
 static struct dmi_seg *take_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *seg = peer->bulk;
   peer->bulk = seg->next;
@@ -111,6 +120,7 @@ static void put_block(unsigned char to[DMI_WIRE_HEADER], const unsigned char of[
 /* Moves the rest of the first bulk message into the queue: as a BLOCK if a part was sent before. */
 static void rest_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *seg = take_bulk(peer);
+  close_envelope(peer);
   if (seg->sent != 0) {
     put_block(seg->bytes, seg->bytes, seg->sent, seg->big.len - seg->sent);
     seg->big.ptr += seg->sent;
@@ -123,6 +133,7 @@ static void rest_of_bulk(struct dmi_net_peer *peer) {
 /* Moves a piece of the first bulk message, which has more bytes than that. */
 static bool piece_of_bulk(struct dmi_net_peer *peer) {
   struct dmi_seg *from = peer->bulk, *seg = add_segment(peer);
+  close_envelope(peer);
   if (seg == NULL) return false;
   put_block(seg->bytes, from->bytes, from->sent, PIECE);
   seg->end = DMI_WIRE_HEADER;
@@ -168,21 +179,61 @@ static bool append_bulk(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   return dmi_outgoing_refill(peer);
 }
 
+/* ---- Packing ---------------------------------------------------------------------------------
+ */
+
+/* Appends the payloads of a message whose header was appended. */
+static bool append_payloads(struct dmi_net_peer *peer, struct dmi_msg *msg) {
+  if (msg->list.len != 0 && !append_slice(peer, &msg->list)) return false;
+  return msg->body.len == 0 || append_slice(peer, &msg->body);
+}
+
+/* True if the message can be packed behind the one before. */
+static bool fits(const struct dmi_net_peer *peer, const struct dmi_msg *msg) {
+  if (peer->envelope == NULL || !dmi_packed_may(msg->type)) return false;
+  if (msg->list.len > DMI_PACKED_BODY || msg->body.len > DMI_PACKED_BODY - msg->list.len) {
+    return false;
+  }
+  return peer->packed <= DMI_PACKED_MOST - DMI_PACKED_HEADER - DMI_PACKED_BODY;
+}
+
+static bool append_packed(struct dmi_net_peer *peer, struct dmi_msg *msg) {
+  struct dmi_seg *seg = segment_for(peer, DMI_PACKED_HEADER);
+  if (seg == NULL) return false;
+  size_t size = dmi_packed_put(seg->bytes + seg->end, msg, &peer->before);
+  seg->end += (uint32_t)size;
+  peer->packed += (uint32_t)(size + msg->list.len + msg->body.len);
+  dmi_packed_set_behind(peer->envelope, peer->packed);
+  return append_payloads(peer, msg);
+}
+
+/* The next message may be packed behind this one, whose header is at `header`. */
+static void open_envelope(struct dmi_net_peer *peer, const struct dmi_msg *msg,
+                          unsigned char *header) {
+  peer->envelope = dmi_packed_may(msg->type) ? header : NULL;
+  if (peer->envelope == NULL) return;
+  peer->packed = 0;
+  dmi_packed_begin(&peer->before, msg);
+}
+
 bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg) {
   struct dmi_seg *seg;
   if (is_bulk(msg)) return append_bulk(peer, msg);
+  if (fits(peer, msg)) return append_packed(peer, msg);
   /* these two promise that everything sent before has gone */
   if (msg->type == DMI_MSG_FIN || msg->type == DMI_CTL_LAST_MESSAGE) hurry_bulk(peer);
   seg = segment_for(peer, DMI_WIRE_HEADER);
   if (seg == NULL) return false;
   dmi_wire_put(seg->bytes + seg->end, msg);
+  open_envelope(peer, msg, seg->bytes + seg->end);
   seg->end += DMI_WIRE_HEADER;
-  if (msg->list.len != 0 && !append_slice(peer, &msg->list)) return false;
-  return msg->body.len == 0 || append_slice(peer, &msg->body);
+  peer->messages++;
+  return append_payloads(peer, msg);
 }
 
 struct dmi_seg *dmi_outgoing_take_all(struct dmi_net_peer *peer) {
   hurry_bulk(peer);
+  close_envelope(peer);
   struct dmi_seg *list = peer->spare; /* frees the spares as well */
   if (peer->tail != NULL) {
     peer->tail->next = peer->spare;
@@ -205,8 +256,9 @@ void dmi_outgoing_free(struct dmi_seg *list) {
 /* ---- What goes out ----------------------------------------------------------------------------
  */
 
-size_t dmi_outgoing_gather(const struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]) {
+size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]) {
   size_t num = 0;
+  close_envelope(peer); /* its header may be sent from here on */
   for (struct dmi_seg *seg = peer->head; seg != NULL && num + 2 <= DMI_NET_IOV; seg = seg->next) {
     if (seg->end > seg->start) {
       iov[num++] = (struct iovec){seg->bytes + seg->start, seg->end - seg->start};

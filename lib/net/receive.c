@@ -143,13 +143,52 @@ static bool own_message(struct dmi_conn *conn, const struct dmi_msg *msg) {
 
 /* ---- A message, piece by piece --------------------------------------------------------------- */
 
-static bool take_header(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
+/* Reads the header of the next message, or *wrong; returns its size; 0: it has not arrived whole.
+ */
+static size_t get_header(struct dmi_conn *conn, const char **wrong) {
+  const unsigned char *in = conn->buf + conn->start;
+  const size_t have = conn->end - conn->start;
   struct dmi_msg *msg = &conn->msg;
-  const char *wrong = dmi_wire_get(msg, conn->buf + conn->start, conn->member);
+  *wrong = NULL;
+  if (conn->packed == 0) {
+    if (have < DMI_WIRE_HEADER) return 0;
+    *wrong = dmi_wire_get(msg, in, conn->member);
+    return DMI_WIRE_HEADER;
+  }
+  const size_t size = dmi_packed_get(msg, in, have, &conn->before, wrong);
+  if (*wrong != NULL) return have;
+  /* one by one: a body may have any length */
+  if (size > conn->packed || msg->list.len > conn->packed - size ||
+      msg->body.len > conn->packed - size - msg->list.len) {
+    *wrong = "it is longer than what is packed";
+  }
+  /* more than is packed at all, and still no header */
+  if (size == 0 && have >= conn->packed) *wrong = "the end of what is packed is no message";
+  return *wrong != NULL ? have : size;
+}
+
+/* The header of `msg` was taken: what is packed behind it, or is left. */
+static void note_packed(struct dmi_conn *conn, size_t size) {
+  const struct dmi_msg *msg = &conn->msg;
+  if (conn->packed == 0)
+    conn->packed = dmi_packed_behind(conn->buf + conn->start);
+  else
+    conn->packed -= (uint32_t)(size + msg->list.len + msg->body.len);
+  if (conn->packed != 0) dmi_packed_begin(&conn->before, msg);
+}
+
+/* *whole is false if the header has not arrived whole. */
+static bool take_header(struct dmi_conn *conn, bool lent, bool *whole, char why[DMI_NET_WHY]) {
+  struct dmi_msg *msg = &conn->msg;
+  const char *wrong;
+  const size_t size = get_header(conn, &wrong);
+  *whole = size != 0;
+  if (size == 0) return true;
   conn->row = dmi_wire_type(msg->type);
   if (wrong == NULL && conn->got_end) wrong = "it had sent its last message before";
   if (lent && (wrong != NULL || !is_lendable(conn))) return false;
-  conn->start += DMI_WIRE_HEADER;
+  if (wrong == NULL) note_packed(conn, size);
+  conn->start += size;
   if (wrong != NULL) return fail(why, msg, wrong);
   if (class_of(conn) == DMI_CLASS_NET) return own_message(conn, msg) || fail(why, msg, NO_CORRECT);
   return begin_list(conn, why);
@@ -165,10 +204,11 @@ static bool consume(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY]) {
     size_t have = conn->end - conn->start;
     struct dmi_msg *msg = &conn->msg;
     size_t part;
+    bool whole;
     switch (conn->phase) {
       case DMI_RECEIVE_HEADER:
-        if (have < DMI_WIRE_HEADER) return true;
-        if (!take_header(conn, lent, why)) return false;
+        if (!take_header(conn, lent, &whole, why)) return false;
+        if (!whole) return true;
         break;
       case DMI_RECEIVE_LIST:
         part = smaller(msg->list.len - conn->list_got, have);

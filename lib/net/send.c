@@ -295,6 +295,14 @@ uint64_t dmi_net_queued(struct dmi_net *net, uint32_t to) {
   return bytes;
 }
 
+uint64_t dmi_net_messages(struct dmi_net *net, uint32_t to) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
+  if (peer == NULL) return 0;
+  const uint64_t num = peer->messages;
+  dmi_mutex_unlock(&peer->lock);
+  return num;
+}
+
 void dmi_net_bar(struct dmi_net *net, uint32_t uid) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, uid);
   if (peer == NULL) return;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "../unit/net_raw.h"
+#include "msg/packed.h"
 
 #define QUICK 8000 /* connections */
 #define SOAK 400000
@@ -133,8 +134,31 @@ static void say_header(int fd, uint32_t uid) {
   /* A member may take leave and still listen: its connection is rightly kept. */
   if (uid != 0 && msg.type == DMI_MSG_FIN && msg.list.len == 0) msg.body.len = 1;
   dmi_wire_put(bytes, &msg);
+  if (any() % 4 == 0) dmi_packed_set_behind(bytes, (uint32_t)lengths[any() % 12]);
   say(fd, bytes, sizeof bytes);
   say_garbage(fd, any() % 3000);
+}
+
+/* An envelope of requests, one of which may be wrong: its header, its length, or that of all. */
+static void say_envelope(int fd) {
+  unsigned char bytes[DMI_WIRE_HEADER + 20 * (DMI_PACKED_HEADER + 16)] = {0};
+  struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = 1};
+  struct dmi_packed_before before;
+  size_t size = DMI_WIRE_HEADER;
+  msg.access = (struct dmi_msg_access){.op = {1}, .len = 8};
+  dmi_wire_put(bytes, &msg);
+  dmi_packed_begin(&before, &msg);
+  for (uint64_t i = any() % 20; i > 0; i--) {
+    msg.type = any() % 30 ? DMI_MSG_PUT : (uint8_t)any();
+    msg.page = any() % 5;
+    msg.body.len = any() % 16;
+    size += dmi_packed_put(bytes + size, &msg, &before) + msg.body.len;
+  }
+  const uint64_t more = any() % 4 ? 0 : any() % 100; /* than there are */
+  dmi_packed_set_behind(bytes, (uint32_t)(size - DMI_WIRE_HEADER + more));
+  if (any() % 2) bytes[any() % size] ^= (unsigned char)(1u << any() % 8);
+  say(fd, bytes, size);
+  if (any() % 2) say_garbage(fd, any() % 300);
 }
 
 /* One connection, left open if it returns true. */
@@ -171,6 +195,9 @@ static bool annoy(int fd) {
       return false;
     case 9:
     case 10:
+      say_hello(fd, uid, true, RAW_SAID);
+      say_envelope(fd);
+      return any() % 2;
     case 11:
       say_hello(fd, uid, true, RAW_SAID);
       say_header(fd, uid);

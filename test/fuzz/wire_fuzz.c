@@ -16,6 +16,7 @@
 #include "net/hello.h"
 #include "net/proof.h"
 #include "net/seal.h"
+#include "msg/packed.h"
 #include "msg/wire.h"
 
 #define QUICK 1500000
@@ -39,8 +40,33 @@ static void check_header(const unsigned char *in, bool member) {
   check(member || row->from == DMI_WIRE_ANYBODY, "a stranger said what only a member may");
   check(!msg.zero && !(msg.flags & row->zero[0] >> 16), "unused bits were accepted");
   check(msg.list.ptr == NULL && msg.body.ptr == NULL, "bytes come from nowhere");
+  check(dmi_packed_behind(in) == 0 || row->class == DMI_CLASS_PAGE, "a stranger packs messages");
+  check(dmi_packed_behind(in) <= DMI_PACKED_MOST, "too much is packed");
   dmi_wire_put(again, &msg);
+  dmi_packed_set_behind(again, dmi_packed_behind(in));
   check(memcmp(in, again, sizeof again) == 0, "a header has two readings");
+}
+
+/* A packed header, behind that of another part of the bytes. */
+static void check_packed(const unsigned char *in) {
+  struct dmi_packed_before before, next;
+  struct dmi_msg msg = {0};
+  unsigned char again[DMI_PACKED_HEADER];
+  const char *wrong;
+  if (dmi_wire_get(&msg, in, true) == NULL)
+    dmi_packed_begin(&before, &msg);
+  else
+    memcpy(&before, in, sizeof before);
+  next = before;
+  const size_t size =
+      dmi_packed_get(&msg, in + DMI_WIRE_HEADER, DMI_PACKED_HEADER, &before, &wrong);
+  if (size == 0) return;
+  const struct dmi_wire_type *row = dmi_wire_type(msg.type);
+  check(wrong == NULL && size <= DMI_PACKED_HEADER, "a packed header is wrong and right");
+  check(row->class == DMI_CLASS_PAGE, "a message was packed that must not be");
+  check(msg.body.len <= row->body_max && msg.list.len <= row->list_max, "it is too long");
+  check(dmi_packed_put(again, &msg, &next) == size, "a packed header has another size");
+  check(memcmp(in + DMI_WIRE_HEADER, again, size) == 0, "a packed header has two readings");
 }
 
 static void check_text(const char *text, size_t size) {
@@ -77,6 +103,7 @@ static void one(const unsigned char *in) {
   char why[DMI_REFUSE_TEXT];
   check_header(in, true);
   check_header(in, false);
+  check_packed(in);
   check_hello(in);
   check_secrets(in);
   dmi_refuse_get(why, in);
@@ -105,6 +132,19 @@ static uint64_t any(void) {
   return state * UINT64_C(0x2545f4914f6cdd1d) >> 7;
 }
 
+/* Another message packed behind this one. */
+static void valid_packed(unsigned char *in, const struct dmi_msg *before) {
+  struct dmi_packed_before words;
+  struct dmi_msg msg = *before;
+  if (any() % 2) dmi_packed_set_behind(in, (uint32_t)(any() % (DMI_PACKED_MOST + 2)));
+  dmi_packed_begin(&words, before);
+  msg.type = any() % 4 ? msg.type : (uint8_t)(any() % 24);
+  msg.page += any() % 9 - 4;
+  msg.word[any() % 4] += any() % 3;
+  msg.body.len = any() % 2 ? msg.body.len : any() % 600;
+  (void)dmi_packed_put(in + DMI_WIRE_HEADER, &msg, &words);
+}
+
 /* Something valid to begin with, so that the checks behind the first one are met. */
 static void valid(unsigned char *in) {
   memset(in, 0, DMI_REFUSE_BYTES);
@@ -126,6 +166,7 @@ static void valid(unsigned char *in) {
     }
     msg.body.len = any() % 3 == 0 ? row->body_max : any() % (row->body_max + 1);
     dmi_wire_put(in, &msg);
+    valid_packed(in, &msg);
   }
 }
 

@@ -129,11 +129,14 @@ static const struct {
     {"AGREE_GIVER", HUNT_AGREE, DMI_PULSE_BREAK_GIVER},
     {"AGREE_LEFT", HUNT_AGREE, DMI_PULSE_BREAK_LEFT},
     {"AGREE_LATE", HUNT_AGREE, DMI_PULSE_BREAK_LATE},
+    {"PACK_ORDER", HUNT_PACK, SIM_PACK_ORDER},
+    {"PACK_LOST", HUNT_PACK, SIM_PACK_LOST},
+    {"PACK_BEFORE", HUNT_PACK, SIM_PACK_BEFORE},
 };
 #define BREAKS (sizeof(breaks) / sizeof(breaks[0]))
 _Static_assert(BREAKS == DMI_BREAK_LAST - 1 + DMI_MBREAK_LAST_KIND - 1 + DMI_CAPACITY_BREAK_LAST -
                              1 + DMI_HBREAK_LAST - 1 + DMI_PRESSURE_BREAK_LAST - 1 +
-                             DMI_PULSE_BREAK_LAST - 1,
+                             DMI_PULSE_BREAK_LAST - 1 + SIM_PACK_LAST - 1,
                "each broken rule has a name here");
 
 struct args {
@@ -161,8 +164,8 @@ static void on_abort(int sig) {
 }
 
 static bool has(size_t at) {
-  return hunt_simulator.members ||
-         (breaks[at].side != HUNT_MEMBER && breaks[at].side != HUNT_AGREE);
+  return hunt_simulator.members || (breaks[at].side != HUNT_MEMBER &&
+                                    breaks[at].side != HUNT_AGREE && breaks[at].side != HUNT_PACK);
 }
 
 static int usage(void) {
@@ -203,6 +206,9 @@ static void set_break(struct sim_options *options, enum hunt_side side, int rule
     case HUNT_AGREE:
       options->pulse_break = (enum dmi_pulse_break)rule;
       options->agree = options->crashes = true;
+      break;
+    case HUNT_PACK:
+      options->pack_break = (enum sim_pack_break)rule;
       break;
   }
 }

@@ -12,6 +12,15 @@
 #include "core/pulse.h"
 #include "history.h"
 
+/* Rules of envelopes (node_pack.c). */
+enum sim_pack_break {
+  SIM_PACK_NOTHING,
+  SIM_PACK_ORDER,  /* its parts are handled in their order */
+  SIM_PACK_LOST,   /* all of them are */
+  SIM_PACK_BEFORE, /* each is read behind the one before */
+  SIM_PACK_LAST
+};
+
 struct sim_options {
   uint64_t ops; /* per seed */
   enum dmi_break page_break;
@@ -20,7 +29,8 @@ struct sim_options {
   enum dmi_handover_break handover_break;
   enum dmi_pressure_break pressure_break;
   enum dmi_pulse_break pulse_break;
-  bool pagers;  /* real pagers, in the simulator of pages */
+  enum sim_pack_break pack_break; /* whole nodes only */
+  bool pagers;                    /* real pagers, in the simulator of pages */
   bool crashes; /* processes are lost; in the simulator of pages none leaves then */
   bool agree;   /* the product's agreement on who goes on, with --crashes: whole nodes only */
   bool verbose; /* print every event */
@@ -31,7 +41,7 @@ struct sim_options {
 struct sim_totals {
   uint64_t seeds, ops, list_ops, failed_ops, fast_ops, messages, joins, leaves, kills, handovers;
   uint64_t views, notices, calls, freezes, unmaps, maps, moves, drops, checked, tries, quiets;
-  uint64_t deferred, self_messages, dropped, bounced;
+  uint64_t deferred, self_messages, dropped, bounced, packed;
   uint64_t by_type[DMI_MSG_NUMBERS];
   uint64_t by_kind[HIST_KINDS];
   uint64_t crashes, second_crashes, pauses, doubts, orphans, held, elost, away; /* losses */
@@ -50,7 +60,8 @@ enum hunt_side {
   HUNT_MEMBER,
   HUNT_CAPACITY,
   HUNT_PRESSURE,
-  HUNT_AGREE
+  HUNT_AGREE,
+  HUNT_PACK
 };
 
 /* One of the two simulators. */

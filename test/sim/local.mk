@@ -87,6 +87,7 @@ test_sim_node_sim_SOURCES = \
 	test/sim/node_net.h \
 	test/sim/node_number.c \
 	test/sim/node_ops.c \
+	test/sim/node_pack.c \
 	test/sim/node_page.c \
 	test/sim/node_pager.c \
 	test/sim/node_proc.c \

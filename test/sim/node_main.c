@@ -10,8 +10,10 @@ static void print(const struct sim_totals *t) {
       "\njoins %llu, leaves %llu, lost %llu, stopped for long %llu, handovers of the role %llu, "
       "views taken %llu, notices %llu, calls %llu\n",
       N(joins), N(leaves), N(kills), N(freezes), N(handovers), N(views), N(notices), N(calls));
-  printf("mappings %llu, unmapped %llu, owner moves %llu, copies dropped %llu, quiet points %llu\n",
-         N(maps), N(unmaps), N(moves), N(drops), N(quiets));
+  printf(
+      "mappings %llu, unmapped %llu, owner moves %llu, copies dropped %llu, quiet points %llu, "
+      "messages packed %llu\n",
+      N(maps), N(unmaps), N(moves), N(drops), N(quiets), N(packed));
   hunt_print_work(t);
   printf(", %llu times the file was full; %llu waits given up", N(full), N(given_up));
   if (t->crashes) {

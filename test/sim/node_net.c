@@ -41,8 +41,11 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   bool copied = queue->part > 0, fenced = node->fenced[sim_uid(sim, from)];
   bool unknown =
       from < DMI_NET_TEMP && from != node->uid && !node->knows[sim_uid(sim, from)] && !end->closed;
-  struct dmi_msg msg = sim_queue_take(queue);
+  struct dmi_msg msg;
   struct dmi_frame *list;
+  if (queue == &end->queue && !sim_conn(end)->self) sim_pack_break(end);
+  msg = sim_queue_take(queue);
+  if (queue == &end->queue && !sim_conn(end)->self) sim_pack_arrives(end, &msg);
   sim_line_look(sim, end);
   sim->totals->messages++;
   if (unknown && !fenced && !node_is_removed(sim_net_other(end)->node))

@@ -9,6 +9,7 @@
 
 #include "msg/addr.h"
 #include "msg/msg.h"
+#include "msg/packed.h"
 
 #define SIM_CONNS 160u /* at most, at the same time */
 
@@ -34,6 +35,10 @@ struct sim_end {
   bool cut;      /* nothing is delivered here */
   uint16_t line; /* 2 * connection + end */
   uint32_t prio, place;
+  bool packing; /* what arrives next may be in an envelope with what came last: */
+  struct dmi_packed_before before; /* whose header is this */
+  struct dmi_msg first;            /* the first message of the envelope */
+  uint32_t packs;
   struct sim_queue queue, bulk; /* DATA and BLOCKs in `bulk` may be overtaken (R13) */
 };
 
@@ -86,6 +91,12 @@ void sim_net_leave(struct node *node, bool killed);
 void sim_net_ungrant(struct node *node);
 struct node *sim_node_at(const struct node *from, const struct dmi_addr *addr);
 struct dmi_addr sim_addr_of(const struct node *node, const struct node *seen_from);
+
+/* ---- node_pack.c: envelopes ---- */
+/* Before the next message of the queue arrives: with a broken rule, something else does. */
+void sim_pack_break(struct sim_end *end);
+/* Reads the header of what arrives, perhaps as one that was packed. */
+void sim_pack_arrives(struct sim_end *end, struct dmi_msg *msg);
 
 /* ---- node_net.c: what arrives next ---------------------------------------------------------- */
 void sim_net_init(struct sim *sim);

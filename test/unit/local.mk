@@ -140,6 +140,10 @@ check_PROGRAMS += test/unit/net_settle_test
 test_unit_net_settle_test_SOURCES = test/unit/net_settle_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_settle_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/net_pack_test
+test_unit_net_pack_test_SOURCES = test/unit/net_pack_test.c test/unit/net_node.h $(memory_net)
+test_unit_net_pack_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/net_traffic_test
 test_unit_net_traffic_test_SOURCES = test/unit/net_traffic_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_traffic_test_LDADD = $(unit_libs)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "msg/packed.h"
 #include "net_pair.h"
 
 /* ---- Both at once --------------------------------------------------------------------------- */
@@ -50,6 +51,28 @@ static void test_both_at_once(void **state) {
   assert_int_equal(order_wrong, 0);
 }
 
+/* Reads the messages plain(0) to plain(2), which were queued together. */
+static void read_three(int fd) {
+  unsigned char bytes[DMI_WIRE_HEADER], packed[2 * DMI_PACKED_HEADER];
+  struct dmi_packed_before before;
+  struct dmi_msg msg;
+  const char *wrong;
+  size_t at = 0;
+  assert_int_equal(raw_read(fd, bytes, sizeof bytes), sizeof bytes);
+  assert_null(dmi_wire_get(&msg, bytes, true));
+  assert_int_equal(msg.access.op.n, 0);
+  const size_t behind = dmi_packed_behind(bytes);
+  assert_in_range(behind, 1, sizeof packed);
+  assert_int_equal(raw_read(fd, packed, behind), behind);
+  for (int i = 1; i < 3; i++) {
+    dmi_packed_begin(&before, &msg);
+    at += dmi_packed_get(&msg, packed + at, behind - at, &before, &wrong);
+    assert_null(wrong);
+    assert_int_equal(msg.access.op.n, i);
+  }
+  assert_int_equal(at, behind);
+}
+
 /* The lower uid's attempt should win, but fails: that of the higher uid, which was kept, is used.
  */
 static void test_winner_fails(void **state) {
@@ -57,7 +80,7 @@ static void test_winner_fails(void **state) {
   struct node a;
   struct dmi_addr deaf;
   struct dmi_hello hello = raw_hello(2);
-  unsigned char bytes[3 * DMI_WIRE_HEADER];
+  unsigned char byte;
   int listener = raw_listen(&deaf);
   node_open(&a, 1);
   dmi_net_add_peer(a.net, 2, &deaf);
@@ -70,16 +93,11 @@ static void test_winner_fails(void **state) {
   int mark = raw_connect(&a); /* when a has seen this one, it has seen that HELLO */
   assert_int_equal(send(mark, "?", 1, MSG_NOSIGNAL), 1);
   assert_true(node_wait_log(&a, "does not speak DMI"));
-  assert_int_equal(recv(ours, bytes, 1, MSG_DONTWAIT), -1); /* it gets no answer */
+  assert_int_equal(recv(ours, &byte, 1, MSG_DONTWAIT), -1); /* it gets no answer */
   close(theirs);
   close(listener);
   assert_int_equal(raw_answer(ours), DMI_HELLO_OK);
-  assert_int_equal(raw_read(ours, bytes, sizeof bytes), sizeof bytes);
-  for (int i = 0; i < 3; i++) {
-    struct dmi_msg msg;
-    assert_null(dmi_wire_get(&msg, bytes + i * DMI_WIRE_HEADER, true));
-    assert_int_equal(msg.access.op.n, i);
-  }
+  read_three(ours);
   assert_int_equal(NODE_NOW(&a, lost_num), 0);
   node_expect_close(&a);
   close(ours);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "net/hello.h"
+#include "msg/packed.h"
 #include "msg/wire.h"
 
 #define TEXT_OF(number) #number
@@ -187,11 +188,106 @@ static void test_zero(void **state) {
   (void)state;
   unsigned char bytes[DMI_WIRE_HEADER];
   struct dmi_msg msg = {.type = DMI_MSG_GET}, out;
-  for (size_t i = 60; i < 64; i++) {
+  for (size_t i = 72; i < 80; i++) {
     dmi_wire_put(bytes, &msg);
     assert_null(dmi_wire_get(&out, bytes, true));
     bytes[i] = 1;
     assert_non_null(dmi_wire_get(&out, bytes, true));
+  }
+}
+
+/* ---- Packed headers ------------------------------------------------------------------------- */
+
+/* Who may have something packed behind it, and how much. */
+static void test_behind(void **state) {
+  (void)state;
+  for (unsigned type = 0; type < 256; type++) {
+    struct dmi_msg msg = {.type = (uint8_t)type}, out;
+    unsigned char bytes[DMI_WIRE_HEADER];
+    if (dmi_wire_type((uint8_t)type)->name == NULL) continue;
+    dmi_wire_put(bytes, &msg);
+    assert_int_equal(dmi_packed_behind(bytes), 0);
+    for (unsigned bit = 0; bit < 32; bit++) {
+      dmi_packed_set_behind(bytes, 1u << bit);
+      const bool right = dmi_packed_may(msg.type) && 1u << bit <= DMI_PACKED_MOST;
+      assert_int_equal(dmi_wire_get(&out, bytes, true) == NULL, right);
+    }
+    dmi_packed_set_behind(bytes, DMI_PACKED_MOST + 1);
+    assert_non_null(dmi_wire_get(&out, bytes, true));
+  }
+}
+
+/* Reads what dmi_packed_put has written, whole and in part, and with each bit changed. */
+static void check_packed(const struct dmi_msg *msg, const struct dmi_packed_before *before) {
+  unsigned char bytes[DMI_PACKED_HEADER + 1], again[DMI_PACKED_HEADER];
+  struct dmi_packed_before next = *before;
+  struct dmi_msg out;
+  const char *wrong;
+  const size_t size = dmi_packed_put(bytes, msg, &next);
+  bytes[size] = 0xff; /* what follows does not count */
+  for (size_t have = 0; have < size; have++) {
+    assert_int_equal(dmi_packed_get(&out, bytes, have, before, &wrong), 0);
+    assert_null(wrong);
+  }
+  assert_int_equal(dmi_packed_get(&out, bytes, size + 1, before, &wrong), size);
+  check_same(msg, &out);
+  for (size_t bit = 0; bit < 8 * size; bit++) {
+    bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    const size_t other = dmi_packed_get(&out, bytes, size, before, &wrong);
+    next = *before;
+    if (other != 0) { /* another message; there is one way only to write it */
+      assert_int_equal(dmi_packed_put(again, &out, &next), other);
+      assert_memory_equal(again, bytes, other);
+    }
+    bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+  }
+}
+
+static void test_packed(void **state) {
+  (void)state;
+  struct dmi_packed_before before = {{0}};
+  for (int i = 0; i < 3000; i++) {
+    const uint8_t type = (uint8_t)(any() % 256);
+    if (!dmi_packed_may(type)) continue;
+    struct dmi_msg msg = random_message(type);
+    if (any() % 2) {
+      msg.list.len = 0;
+      msg.body.len = any() % 100;
+      if (msg.body.len > dmi_wire_type(type)->body_max) msg.body.len = 0;
+    }
+    check_packed(&msg, &before);
+    if (any() % 8) dmi_packed_begin(&before, &msg);
+    check_packed(&msg, &before);
+  }
+}
+
+/* Neighbours are small: what makes an envelope pay. */
+static void test_packed_size(void **state) {
+  (void)state;
+  struct dmi_msg msg = {.type = DMI_MSG_GET, .origin = 3, .map = 1 << 20, .page = 7};
+  struct dmi_packed_before before;
+  unsigned char bytes[DMI_PACKED_HEADER];
+  static const unsigned char want[] = {0x0c, 0, 2, 2}; /* page and operation: one more */
+  msg.access = (struct dmi_msg_access){.op = {UINT64_C(1) << 32}, .off = 64, .len = 8};
+  dmi_packed_begin(&before, &msg);
+  msg.page++;
+  msg.access.op.n++;
+  assert_int_equal(dmi_packed_put(bytes, &msg, &before), sizeof want);
+  assert_memory_equal(bytes, want, sizeof want);
+}
+
+/* A message that must not be packed. */
+static void test_packed_type(void **state) {
+  (void)state;
+  for (unsigned type = 0; type < 256; type++) {
+    struct dmi_msg msg = {.type = (uint8_t)type}, out;
+    struct dmi_packed_before before = {{0}};
+    unsigned char bytes[DMI_PACKED_HEADER];
+    const char *wrong;
+    const size_t size = dmi_packed_put(bytes, &msg, &before);
+    before = (struct dmi_packed_before){{0}};
+    (void)dmi_packed_get(&out, bytes, size, &before, &wrong);
+    assert_int_equal(wrong == NULL, dmi_packed_may((uint8_t)type));
   }
 }
 
@@ -297,10 +393,12 @@ static void test_refuse(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_limits),     cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_zero),       cmocka_unit_test(test_unused_bits),
-      cmocka_unit_test(test_hello),      cmocka_unit_test(test_hello_garbage),
-      cmocka_unit_test(test_match),      cmocka_unit_test(test_refuse)};
+      cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_limits),      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_behind),      cmocka_unit_test(test_packed),
+      cmocka_unit_test(test_packed_size), cmocka_unit_test(test_packed_type),
+      cmocka_unit_test(test_zero),        cmocka_unit_test(test_unused_bits),
+      cmocka_unit_test(test_hello),       cmocka_unit_test(test_hello_garbage),
+      cmocka_unit_test(test_match),       cmocka_unit_test(test_refuse)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
