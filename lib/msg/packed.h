@@ -22,7 +22,7 @@
 
 /* Most bytes of list and body of a packed message.  Longer bodies lie better behind a whole header
  * (DMI_WIRE_HEADER), which costs them little. */
-#define DMI_PACKED_BODY 512
+#define DMI_PACKED_BODY 4096
 
 /* The header before. */
 struct dmi_packed_before {

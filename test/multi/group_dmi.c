@@ -17,6 +17,7 @@
 struct dmi_access;
 struct dmi_access *dmi_runtime_access(void);
 uint64_t dmi_access_sent(const struct dmi_access *access, int type);
+uint64_t dmi_access_messages(const struct dmi_access *access, uint32_t to);
 enum { MSG_GET = 1, MSG_PUT = 3, MSG_LAST = 15 };
 
 struct job {
@@ -42,6 +43,14 @@ static int64_t sent_all(void) {
 
 static int64_t sent(int type) {
   return (int64_t)dmi_access_sent(dmi_runtime_access(), type);
+}
+
+/* Messages of any kind, to all; requests that are packed into one count as one. */
+static int64_t messages(void) {
+  int64_t sum = 0;
+  for (uint32_t uid = 1; uid < 100; uid++)
+    sum += (int64_t)dmi_access_messages(dmi_runtime_access(), uid);
+  return sum;
 }
 
 /* ---- Values: against a model in local memory ------------------------------------------------- */
@@ -175,6 +184,22 @@ static void disturb(const struct job *job) {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+/* All pages have one owner: one message goes to it.  Something else may be said meanwhile, but not
+ * each time. */
+static void count_messages(DMI_local_group_t *group, double *items, bool write) {
+  int64_t least = INT64_MAX;
+  for (int turn = 0; turn < 20 && least > 1; turn++) {
+    int64_t before = messages();
+    if (write) {
+      OK(DMI_group_write(group, items, NULL));
+    } else {
+      OK(DMI_group_read(group, items, NULL));
+    }
+    if (messages() - before < least) least = messages() - before;
+  }
+  EQ(least, 1);
+}
+
 /* Scattered doubles: in `pages` pages of 64 KiB that belong to another process. */
 static void count_pages(int64_t addr, int64_t pages) {
   static double from[COUNTED], to[COUNTED];
@@ -200,6 +225,10 @@ static void count_pages(int64_t addr, int64_t pages) {
   OK(DMI_group_read(&group, to, NULL));
   EQ(sent(MSG_GET) - gets, pages);
   EQ(sent_all() - all, pages);
+  SAME(to, from, sizeof(from));
+  count_messages(&group, from, true);
+  memset(to, 0, sizeof(to));
+  count_messages(&group, to, false);
   SAME(to, from, sizeof(from));
 
   /* One by one, to see that the counter counts. */
