@@ -57,6 +57,8 @@ base_sources = \
 	lib/base/trace.h \
 	lib/base/trace_clock.c \
 	lib/base/trace_clock.h \
+	lib/base/trace_hold.c \
+	lib/base/trace_hold.h \
 	lib/base/trace_json.c \
 	lib/base/trace_json.h \
 	lib/base/trace_piece.c \

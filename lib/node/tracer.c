@@ -43,8 +43,13 @@ static struct dmi_tracer_job *take_job(struct dmi_tracer *tracer, bool *closes) 
   return job;
 }
 
-static void drop_job(struct dmi_tracer_job *job) {
+void dmi_tracer_drop(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
   dmi_slice_drop(&job->piece);
+  if (job->from) {
+    dmi_mutex_lock(&tracer->lock);
+    dmi_trace_release(&tracer->holds, job->from);
+    dmi_mutex_unlock(&tracer->lock);
+  }
   free(job);
 }
 
@@ -60,10 +65,25 @@ static bool start(struct dmi_tracer *tracer) {
   return tracer->runs;
 }
 
+/* With the lock held: puts the job into the inbox, or instead of it, if its member has sent too
+ * much, that this is so.  False: it is not there. */
+static bool put_in(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
+  enum dmi_trace_held held = job->from ? dmi_trace_hold(&tracer->holds, job->from) : DMI_TRACE_HELD;
+  if (held == DMI_TRACE_REFUSED) return false;
+  if (held == DMI_TRACE_TOO_MUCH) {
+    dmi_slice_drop(&job->piece);
+    *job = (struct dmi_tracer_job){.type = DMI_TRACER_MUCH, .about = job->from};
+  }
+  *tracer->last = job;
+  tracer->last = &job->next;
+  return true;
+}
+
 /* The daemon, or who begins and ends the process.  False: it cannot be done, and the piece is
  * dropped. */
 static bool give(struct dmi_tracer *tracer, struct dmi_tracer_job job) {
   struct dmi_tracer_job *copy = tracer->runs || start(tracer) ? malloc(sizeof(*copy)) : NULL;
+  bool given;
   if (!copy) {
     dmi_slice_drop(&job.piece);
     return false;
@@ -71,11 +91,15 @@ static bool give(struct dmi_tracer *tracer, struct dmi_tracer_job job) {
   *copy = job;
   copy->next = NULL;
   dmi_mutex_lock(&tracer->lock);
-  *tracer->last = copy;
-  tracer->last = &copy->next;
+  given = put_in(tracer, copy);
   dmi_mutex_unlock(&tracer->lock);
-  wake(tracer);
-  return true;
+  if (given) {
+    wake(tracer);
+  } else {
+    dmi_slice_drop(&copy->piece);
+    free(copy);
+  }
+  return given;
 }
 
 /* ---- Telling --------------------------------------------------------------------------------- */
@@ -213,7 +237,7 @@ static void *body(void *arg) {
     struct dmi_tracer_job *job = take_job(tracer, &closes);
     if (job) {
       do_job(tracer, job);
-      drop_job(job);
+      dmi_tracer_drop(tracer, job);
     } else if (!closes && !(is_due(tracer) && tell(tracer))) {
       if (tracer->file) dmi_tracer_file_flush(tracer);
       stop(tracer);
@@ -306,6 +330,7 @@ void dmi_tracer_free(struct dmi_process *process) {
   if (!tracer) return;
   process->tracer = NULL;
   dmi_tracer_forget(tracer);
+  dmi_trace_holds_free(&tracer->holds);
   dmi_stream_unsubscribe(&process->stream, &tracer->subscriber);
   dmi_mutex_destroy(&tracer->lock);
   free(tracer);

@@ -30,6 +30,7 @@
 struct texts {
   char **at;
   uint32_t num, room;
+  uint64_t bytes; /* of them that count for this member alone (dmi_trace_text_fits) */
 };
 
 /* A process whose events are written. */
@@ -51,6 +52,7 @@ struct dmi_tracer_file {
   FILE *file;   /* NULL: it could not be written any more */
   int64_t zero; /* when the trace began */
   struct source *sources;
+  uint64_t texts; /* bytes of texts of all, beyond what each has for itself */
 };
 
 static struct dmi_process *process_of(const struct dmi_tracer *tracer) {
@@ -59,10 +61,12 @@ static struct dmi_process *process_of(const struct dmi_tracer *tracer) {
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* Numbers come one after the other; others are of a faulty process, and are not kept. */
-static void add_text(struct texts *texts, uint32_t number, const char *text, size_t length) {
+/* Numbers come one after the other; others are of a faulty process, and are not kept.  `all`: bytes
+ * of all processes. */
+static void add_text(struct texts *texts, uint64_t *all, uint32_t number, const char *text,
+                     size_t length) {
   char *copy;
-  if (number != texts->num + 1) return;
+  if (number != texts->num + 1 || !dmi_trace_text_fits(&texts->bytes, all, length)) return;
   if (texts->num == texts->room) {
     const uint32_t room = texts->room ? 2 * texts->room : 16;
     char **more = realloc(texts->at, room * sizeof(*more));
@@ -120,8 +124,10 @@ static void write_item(struct dmi_tracer *tracer, struct source *source,
                                 .error = source->is_self ? 0 : source->clock.error};
   memcpy(end, text, item->text);
   end[item->text] = '\0';
-  if (item->kind == DMI_TRACE_NAME) add_text(&source->names, item->name, text, item->text);
-  if (item->kind == DMI_TRACE_PLACE) add_text(&source->places, item->place, text, item->text);
+  if (item->kind == DMI_TRACE_NAME)
+    add_text(&source->names, &tracer->file->texts, item->name, text, item->text);
+  if (item->kind == DMI_TRACE_PLACE)
+    add_text(&source->places, &tracer->file->texts, item->place, text, item->text);
   if (item->kind == DMI_TRACE_CALL && item->what < DMI_DOING_KINDS)
     line.waits = dmi_see_wait_name((enum dmi_doing_what)item->what);
   dmi_trace_json(&json, &line);
@@ -196,8 +202,7 @@ static void write_waiting(struct dmi_tracer *tracer, struct source *source) {
     if (!source->clock.is_known) guess(source, job);
     write_piece(tracer, source, job->piece.ptr, job->piece.len);
     source->written++;
-    dmi_slice_drop(&job->piece);
-    free(job);
+    dmi_tracer_drop(tracer, job);
   }
   source->last = &source->first;
 }
@@ -215,6 +220,7 @@ static void on_piece(struct dmi_tracer *tracer, struct source *source, struct dm
     *wait = *job;
     wait->next = NULL;
     job->piece = (struct dmi_slice){0};
+    job->from = 0;
     *source->last = wait;
     source->last = &wait->next;
   }
@@ -251,6 +257,15 @@ static void on_no(struct dmi_tracer *tracer, struct source *source,
   is_over(tracer, source);
 }
 
+static void on_too_much(struct dmi_tracer *tracer, struct source *source) {
+  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+          "member %" PRIu32
+          " has sent more events than can be kept until they are written: the rest of them is not "
+          "in the trace",
+          source->uid);
+  is_over(tracer, source);
+}
+
 static void begin(struct dmi_tracer *tracer, struct source *source) {
   source->begun = dmi_clock_ns();
   ask(tracer, source, DMI_SEE_TRACE);
@@ -281,12 +296,14 @@ void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) 
     on_view(tracer);
     return;
   }
-  source = find(tracer, job->from);
+  source = find(tracer, job->type == DMI_TRACER_MUCH ? job->about : job->from);
   if (!source || source->is_self) return;
   if (job->type == DMI_TRACER_PIECE) {
     on_piece(tracer, source, job);
   } else if (job->type == DMI_TRACER_TIME) {
     on_time(tracer, source, job);
+  } else if (job->type == DMI_TRACER_MUCH) {
+    on_too_much(tracer, source);
   } else {
     on_no(tracer, source, job);
   }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/trace_hold.h"
 #include "base/trace_piece.h"
 #include "node/tracer.h"
 
@@ -19,10 +20,12 @@ struct dmi_tracer_job {
     DMI_TRACER_PIECE, /* of `from` has come */
     DMI_TRACER_TIME,  /* its clock: got and sent by it, heard by us */
     DMI_TRACER_NO,    /* it tells another one; `is_last`: nobody, as it ends */
+    DMI_TRACER_MUCH,  /* more of `about` has come than is held: nothing more comes of it */
     DMI_TRACER_VIEW,  /* members have changed */
     DMI_TRACER_FINISH /* the process is about to end; `heard`: how long it may wait for others */
   } type;
-  dmi_uid_t from;
+  dmi_uid_t from;  /* 0: none; else it is held (dmi_trace_hold) */
+  dmi_uid_t about; /* MUCH */
   struct dmi_slice piece;
   bool is_last;
   int64_t heard, got, sent;
@@ -39,8 +42,9 @@ struct dmi_tracer {
   /* ---- the inbox ---- */
   struct dmi_mutex lock; /* guards these */
   struct dmi_tracer_job *first, **last;
-  bool closes; /* nothing comes any more */
-  bool runs;   /* the thread was made; the daemon's, or of who begins and ends the process */
+  struct dmi_trace_holds holds; /* jobs there, or kept by the file */
+  bool closes;                  /* nothing comes any more */
+  bool runs; /* the thread was made; the daemon's, or of who begins and ends the process */
   pthread_t pthread;
 
   _Atomic dmi_uid_t self; /* uid; 0: this process is no member yet, and nothing is taken */
@@ -62,6 +66,11 @@ struct dmi_tracer {
   int64_t until;                /* how long it waits then for others, by dmi_clock_ns */
 };
 
+/* ---- tracer.c ---- */
+
+/* A job is done. */
+void dmi_tracer_drop(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
+
 /* ---- tracer_take.c: this process's records as pieces ---- */
 
 struct dmi_tracer_piece {
@@ -82,7 +91,7 @@ struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const cha
 void dmi_tracer_file_close(struct dmi_tracer *tracer);
 /* A piece of this process. */
 void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piece *piece);
-/* PIECE, TIME, NO, VIEW. */
+/* PIECE, TIME, NO, MUCH, VIEW.  A piece that is kept is taken out of the job, with its `from`. */
 void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
 /* What was written so far can be read by others. */
 void dmi_tracer_file_flush(struct dmi_tracer *tracer);

@@ -2,11 +2,12 @@
  * trace_dmi.c - a program whose processes join, leave and are killed while it works: what trace.t
  * runs.
  *
- *   dmirun --survive --trace FILE trace_dmi OPENS CLOSES LOSSES
+ *   dmirun --survive --trace FILE trace_dmi OPENS CLOSES LOSSES [ROUNDS]
  *
  * Each welcomed process gets a thread, which adds to a counter behind a mutex and then fetches and
- * writes pages of its neighbours, until so many have joined, left and were lost.  Then it says
- * `over`, and ends.  The page of the mutex is of the first process, which is not killed.
+ * writes pages of its neighbours, so many rounds (60), and then waits, until so many have joined,
+ * left and were lost.  Then it says `over`, and ends.  The page of the mutex is of the first
+ * process, which is not killed.
  */
 #include "dmi_ext.h"
 #include "multi.h"
@@ -16,7 +17,8 @@
 
 struct shared {
   DMI_mutex_t mutex;
-  int64_t counter, stop; /* `stop`: dmi_id of a process whose thread is to end, plus 1; -1: all */
+  int64_t counter, rounds;
+  int64_t stop; /* dmi_id of a process whose thread is to end, plus 1; -1: all */
 };
 
 #define FIELD(base, name) ((base) + (int64_t)offsetof(struct shared, name))
@@ -30,15 +32,14 @@ static void add(int64_t base) {
   (void)DMI_mutex_unlock(FIELD(base, mutex));
 }
 
-#define ROUNDS 200 /* of a thread; then it waits for its end, so that the trace stays small */
-
 int64_t DMI_thread(int64_t base) {
-  int64_t stop = 0, old;
+  int64_t stop = 0, old, rounds = get_int64(FIELD(base, rounds));
   int32_t me;
   MUST(DMI_rank(&me));
   for (int64_t round = 0; stop != -1 && stop != me + 1; round++) {
     int64_t page = base + (1 + (me + round) % (PAGES - 1)) * PAGE, value;
-    if (round >= ROUNDS) {
+    if (round == rounds) say("has worked %d", me);
+    if (round >= rounds) { /* so that the trace stays small */
       old = stop;
       MUST(DMI_watch(FIELD(base, stop), sizeof(stop), &old, &stop, NULL));
       continue;
@@ -69,6 +70,7 @@ void DMI_main(int argc, char **argv) {
   int64_t base;
   MUST(DMI_mmap(&base, PAGE, PAGES, NULL));
   MUST(DMI_mutex_init(FIELD(base, mutex)));
+  put_int64(FIELD(base, rounds), argc > 4 ? atoi(argv[4]) : 60);
   while (opens > 0 || closes > 0 || losses > 0) {
     MUST(DMI_poll(&node));
     if (node.state == DMI_OPEN) {

@@ -54,6 +54,10 @@ check_PROGRAMS += test/unit/where_test
 test_unit_where_test_SOURCES = test/unit/where_test.c
 test_unit_where_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/trace_hold_test
+test_unit_trace_hold_test_SOURCES = test/unit/trace_hold_test.c
+test_unit_trace_hold_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/faults_test
 test_unit_faults_test_SOURCES = test/unit/faults_test.c
 test_unit_faults_test_LDADD = $(unit_libs)

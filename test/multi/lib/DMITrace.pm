@@ -3,7 +3,7 @@ package DMITrace;
 
 use strict;
 use warnings;
-use JSON::PP ();
+use DMI::Json;
 
 # The events of a file; `open`: it may have no end, as its process was killed.
 sub read_trace {
@@ -15,7 +15,7 @@ sub read_trace {
     $text =~ s/,?\n[^\n]*\z//;    # the last line may be a part of one
     $text .= "\n]\n";
   }
-  my $events = JSON::PP->new->utf8->decode($text);
+  my $events = DMI::Json::decode($text);
   die "no list\n" if ref $events ne 'ARRAY';
   return [grep { $_->{name} ne 'trace_of' } @$events];
 }
