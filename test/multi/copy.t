@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use File::Copy ();
 use FindBin;
+use POSIX ();
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../../bin/lib";
 use DMITest;
 use DMI::Copy;
@@ -43,7 +44,7 @@ sub start {
 }
 sub number { return (stat "$there/bin/prog")[1] // 0 }
 sub content { open my $file, '<:raw', $_[0] or die "$_[0]: $!"; local $/; return <$file> }
-sub left_over { return join ' ', grep { !m{/prog\z} } glob "$there/bin/*" }
+sub left_over { return join ' ', grep { !m{/prog\z} } glob "$there/bin/* $there/bin/.prog*" }
 
 # Runs it until both are members; `before` is called then.
 sub runs {
@@ -95,7 +96,7 @@ open my $file, '>', "$there/bin" or die;
 close $file;
 my $mw = start('--copy', 'bin/prog');
 $mw->wait_exit(1);
-like($mw->err, qr{^dmimw: h1: --copy: bin/prog\.\S+: Not a directory$}m, 'what is in its way is told');
+like($mw->err, qr{^dmimw: h1: --copy: bin/\.prog\.\S+: Not a directory$}m, 'what is in its way is told');
 
 # What has changed on its way does not get the name.
 chdir $there or die;
@@ -105,7 +106,35 @@ $copy->take('x');
 ok(!eval { $copy->finish; 1 }, 'other bytes than those that were described');
 like($@, qr{^--copy: \./new has changed while it was copied$}, 'are told');
 undef $copy;
-is(join(' ', glob './new*'), '', 'and nothing of them stays');
+is(join(' ', glob './new* ./.new*'), '', 'and nothing of them stays');
+
+# Who is killed leaves a file.  The next copy removes it, but not that of one who still writes.
+sub writes {
+  pipe my $reader, my $writer or die;
+  my $pid = fork // die;
+  if (!$pid) {
+    my $other = DMI::Copy->new({ %{ DMI::Copy::describe("$here/bin/prog") }, path => './new' });
+    $other->take('x');
+    syswrite $writer, 'x';
+    POSIX::pause() while 1;
+  }
+  close $writer;
+  sysread $reader, my ($byte), 1;
+  return $pid;
+}
+my ($killed, $busy) = (writes(), writes());
+kill KILL => $killed;
+waitpid $killed, 0;
+my ($left) = glob "./.new.*.$killed";
+ok($left, 'who is killed leaves its file');
+my $next = DMI::Copy->new({ %{ DMI::Copy::describe("$here/bin/prog") }, path => './new' });
+$next->take(content("$here/bin/prog"));
+ok(!-e $left, 'which the next copy removes');
+ok((glob "./.new.*.$busy")[0], 'but not that of one who writes');
+$next->finish;
+is(content('./new'), content("$here/bin/prog"), 'it has what it was given');
+kill KILL => $busy;
+waitpid $busy, 0;
 chdir '/' or die;
 is_deeply([$cluster->running], [], 'nothing is left');
 $t->done;

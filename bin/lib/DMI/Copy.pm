@@ -2,7 +2,8 @@
 #
 # Here: describe, and the bytes of the file.  There, in the agent: compares, and takes the bytes into a new
 # file, which gets the name when all of it is there.  So whoever looks sees the old program or the new
-# one, and a process that runs keeps the one that it was started with.
+# one, and a process that runs keeps the one that it was started with.  Whoever writes such a file holds a
+# lock of it: one without is of somebody who was killed, and the next copy removes it.
 #
 #   my $what = DMI::Copy::describe($path);                       # goes to the agent
 #   my $copy = DMI::Copy->new($what);  $copy->is_there
@@ -15,8 +16,9 @@ use strict;
 use warnings;
 use Digest::SHA ();
 use Errno ();
-use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
+use Fcntl qw(:flock O_WRONLY O_CREAT O_EXCL O_NOFOLLOW);
 use File::Path ();
+use IO::Handle ();
 use Sys::Hostname ();
 
 sub _digest {
@@ -52,29 +54,61 @@ sub _failed {
   die "--copy: $what: $!\n";
 }
 
+# True if this name is still that of this open file.
+sub _is_named {
+  my ($file, $path) = @_;
+  my ($of_file, $of_path) = (join(' ', (stat $file)[0, 1]), join(' ', (lstat $path)[0, 1]));
+  return $of_file eq $of_path;
+}
+
+# Files that nobody writes any more.
+sub _remove_left {
+  my ($prefix) = @_;
+  my ($dir, $name) = $prefix =~ m{^(.*/)(.*)};
+  opendir my $entries, $dir or return;
+  for my $path (map { "$dir$_" } grep { index($_, $name) == 0 } readdir $entries) {
+    sysopen my $file, $path, O_WRONLY | O_NOFOLLOW or next;
+    unlink $path if flock($file, LOCK_EX | LOCK_NB) && _is_named($file, $path);
+  }
+  return;
+}
+
+# A new file, with its lock.  Before it has that, another one may take the file for left.  Where there are
+# no locks nothing is removed, either.
+sub _open {
+  my ($self) = @_;
+  my ($dir, $name) = $self->{path} =~ m{^(.*/)(.*)};
+  File::Path::make_path($dir, { error => \my $errors });
+  _remove_left("$dir.$name.dmi-copy.");
+  my $temp = "$dir.$name.dmi-copy." . Sys::Hostname::hostname() . ".$$";
+  my $file;
+  do {
+    sysopen $file, $temp, O_WRONLY | O_CREAT | O_EXCL, 0600 or $self->_failed($temp);
+    1 while !flock($file, LOCK_EX) && $!{EINTR};
+  } until _is_named($file, $temp);
+  binmode $file;
+  @$self{qw(file temp)} = ($file, $temp);
+  return;
+}
+
 sub take {
   my ($self, $bytes) = @_;
-  if (!$self->{file}) {
-    my ($dir) = $self->{path} =~ m{^(.*)/};
-    File::Path::make_path($dir, { error => \my $errors }) if $dir ne '';
-    my $temp = "$self->{path}." . Sys::Hostname::hostname() . ".$$";
-    sysopen $self->{file}, $temp, O_WRONLY | O_CREAT | O_EXCL, 0600 or $self->_failed($temp);
-    binmode $self->{file};
-    $self->{temp} = $temp;
-  }
+  $self->_open if !$self->{file};
   print { $self->{file} } $bytes or $self->_failed($self->{temp});
   return;
 }
 
-# All bytes have come.
+# All bytes have come.  Its lock is kept until it has its name.
 sub finish {
   my ($self) = @_;
   $self->take('');
-  close $self->{file} or $self->_failed($self->{temp});
-  die "--copy: $self->{path} has changed while it was copied\n" unless _digest($self->{temp}) eq $self->{digest};
-  chmod $self->{mode}, $self->{temp} or $self->_failed($self->{temp});
-  rename $self->{temp}, $self->{path} or $self->_failed($self->{path});
+  my ($file, $temp) = @$self{qw(file temp)};
+  $file->flush && $file->sync or $self->_failed($temp);
+  die "--copy: $self->{path} has changed while it was copied\n" unless _digest($temp) eq $self->{digest};
+  chmod $self->{mode}, $temp or $self->_failed($temp);
+  rename $temp, $self->{path} or $self->_failed($self->{path});
   delete $self->{temp};
+  close delete $self->{file} or $self->_failed($self->{path});
   return;
 }
 
