@@ -40,34 +40,57 @@ def test_farm(programs):
     second.ends()
 
 
-SLOW = """
-    import dmi
+# Tasks and calls from the tenth on wait for Enter, so that what happens meanwhile happens in the middle of them.
+GATE = """
+    import threading, dmi
+    def gate():
+        flag = dmi.array("q", 1, write=dmi.PUT_WRITE, read=dmi.GET_READ)
+        flag[0] = 0
+        def opens():
+            input()
+            flag[0] = 1
+        threading.Thread(target=opens, daemon=True).start()
+        return flag
+    def passes(i, flag):
+        print("at", i)
+        if i >= 10 and flag[0] == 0:
+            flag.watch(0, 0)
+    """
+
+FARM_CHANGES = GATE + """
     @dmi.task
-    def step(i):
-        x = 0
-        for j in range(200000): x += j
-        print(i)
-        return x + i
+    def step(i, flag):
+        passes(i, flag)
+        return i
     def main():
-        results = step.farm(60, processes=3, event=dmi.print_event)
-        print("sum", sum(results) - 60 * sum(range(200000)))
+        results = step.farm(60, gate(), processes=3, event=dmi.print_event)
+        print("sum", sum(results))
     dmi.run(main)
     """
 
 
+def changes(programs, text):
+    """A process leaves, one is killed, another one joins while work is in hand; what the first has printed."""
+    first = programs.start(text, opts=["--survive", "--dead-after", "60"])
+    second, third = (programs.start(text, join=first, wait=False) for _ in range(2))
+    for process in second, third:
+        process.expect("^at ")
+    second.interrupt()
+    second.expect_err("=== closed ===")
+    third.kill()
+    first.expect_err("is lost")
+    fourth = programs.start(text, join=first, wait=False)
+    first.press()
+    out = first.ends()
+    second.ends()
+    fourth.popen.wait()  # it may have come too late
+    return out
+
+
 def test_farm_changes(programs):
     """A process leaves, another one joins, one is killed: each task counts once."""
-    first = programs.start(SLOW, opts=["--survive", "--dead-after", "20"])
-    second, third = (programs.start(SLOW, join=first, wait=False) for _ in range(2))
-    second.expect(r"^\d+$")
-    second.interrupt()
-    third.expect(r"^\d+$")
-    fourth = programs.start(SLOW, join=first, wait=False)
-    third.kill()
-    out = first.ends()
-    assert f"sum {sum(range(60))}" in out and "lost 2!" in out
-    second.ends()
-    fourth.popen.wait()
+    out = changes(programs, FARM_CHANGES)
+    assert f"sum {sum(range(60))}" in out and re.search(r"lost \d!", out)
 
 
 REMOTE = """
@@ -138,25 +161,19 @@ def test_remote(programs):
     second.ends()
 
 
+REMOTE_CHANGES = GATE + """
+    @dmi.remote
+    def slow(i, flag):
+        passes(i, flag)
+        return i
+    def main():
+        with dmi.client(processes=3):
+            flag = gate()
+            print("sum", sum(dmi.gather([slow(slow(i, flag), flag) for i in range(60)])))
+    dmi.run(main)
+    """
+
+
 def test_remote_changes(programs):
     """Processes leave and are killed while calls run: all results are right."""
-    text = """
-        import sys, dmi
-        @dmi.remote
-        def slow(i):
-            for j in range(100000): pass
-            print("call")
-            return i
-        def main():
-            with dmi.client(processes=3):
-                print("sum", sum(dmi.gather([slow(slow(i)) for i in range(60)])))
-        dmi.run(main)
-        """
-    first = programs.start(text, opts=["--survive", "--dead-after", "20"])
-    second, third = (programs.start(text, join=first, wait=False) for _ in range(2))
-    second.expect("^call$")
-    second.interrupt()
-    third.expect("^call$")
-    third.kill()
-    assert f"sum {sum(range(60))}" in first.ends()
-    second.ends()
+    assert f"sum {sum(range(60))}" in changes(programs, REMOTE_CHANGES)
