@@ -37,6 +37,7 @@ int nodes_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*
 /* The library's are hidden. */
 #define dmi_runtime_access nodes_runtime_access
 #define dmi_access_sent nodes_access_sent
+#define dmi_access_messages nodes_access_messages
 #define dmi_access_bytes nodes_access_bytes
 #define dmi_access_tables nodes_access_tables
 #define dmi_access_waiting nodes_access_waiting

@@ -271,6 +271,7 @@ EXPORTED int nodes_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                                   void *(*body)(void *arg), void *arg);
 EXPORTED struct dmi_access *nodes_runtime_access(void);
 EXPORTED uint64_t nodes_access_sent(const struct dmi_access *access, int type);
+EXPORTED uint64_t nodes_access_messages(const struct dmi_access *access, uint32_t to);
 EXPORTED uint64_t nodes_access_bytes(const struct dmi_access *access, int type, uint64_t *num);
 EXPORTED uint64_t nodes_access_tables(const struct dmi_access *access);
 EXPORTED uint64_t nodes_access_waiting(struct dmi_access *access, int64_t addr);
@@ -281,6 +282,10 @@ struct dmi_access *nodes_runtime_access(void) {
 
 uint64_t nodes_access_sent(const struct dmi_access *access, int type) {
   return dmi_access_sent(access, (enum dmi_msg_type)type);
+}
+
+uint64_t nodes_access_messages(const struct dmi_access *access, uint32_t to) {
+  return dmi_access_messages(access, to);
 }
 
 uint64_t nodes_access_waiting(struct dmi_access *access, int64_t addr) {
