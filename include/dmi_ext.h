@@ -378,6 +378,16 @@ int32_t DMI_local_barrier_allreduce_op(DMI_local_barrier_t *barrier_ptr, DMI_op_
  */
 const char *DMI_strerrorname(int32_t error);
 
+/*
+ * Prints to stderr where the calling thread is: a line with `why`, the host, the process and the
+ * thread, and below it the functions that have not returned, the innermost first.  With file names
+ * and lines if the program was compiled with -g and libdw of elfutils is installed.  It takes some
+ * milliseconds the first time.  `why` NULL is an empty text.
+ *
+ * Threads: any; not in a handler of a signal.  (Not in the manual; chapter 2.)
+ */
+void DMI_backtrace(const char *why);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

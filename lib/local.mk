@@ -284,6 +284,8 @@ node_sources = \
 	lib/node/control.h \
 	lib/node/announce.c \
 	lib/node/announce.h \
+	lib/node/backtrace.c \
+	lib/node/backtrace.h \
 	lib/node/calls.c \
 	lib/node/calls.h \
 	lib/node/check.c \

@@ -6,6 +6,7 @@
 #include "access/hold.h"
 #include "api/reported.h"
 #include "base/error.h"
+#include "node/backtrace.h"
 #include "node/calls.h"
 #include "node/pager.h"
 #include "node/runtime.h"
@@ -13,6 +14,10 @@
 
 const char *DMI_strerrorname(int32_t error) {
   return dmi_error_name(error);
+}
+
+void DMI_backtrace(const char *why) {
+  dmi_backtrace_say(why ? why : "");
 }
 
 int32_t DMI_pool(DMI_pool_t *pool_ptr) {

@@ -139,6 +139,16 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
   return 0;
 }
 
+/* The name of a function as its source has it, for free(); NULL: no other than this.  The runtime
+ * of C++ has it, in programs that have parts in C++. */
+extern char *__cxa_demangle(const char *name, char *buf, size_t *size, int *status)
+    __attribute__((weak));
+
+static char *name_in_source(const char *name) {
+  int status;
+  return name && __cxa_demangle ? __cxa_demangle(name, NULL, NULL, &status) : NULL;
+}
+
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
@@ -206,6 +216,7 @@ static void add_functions(char *text, size_t capacity, void *module, uint64_t ad
 static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
   void *module, *line;
   const char *source = NULL;
+  char *plain;
   int number = 0;
   *function = NULL;
   ask();
@@ -217,9 +228,11 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
   if (!source) return false;
   snprintf(text, capacity, "%s:%d", base_name(source), number);
   if (!*function) return true;
+  plain = name_in_source(*function);
   add(text, capacity, " (");
-  add_functions(text, capacity, module, address, *function);
+  add_functions(text, capacity, module, address, plain ? plain : *function);
   add(text, capacity, ")");
+  free(plain);
   return true;
 }
 
@@ -235,8 +248,13 @@ bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char
       file.name = "?";
       file.offset = file.address;
     }
+    char *plain = name_in_source(function);
     snprintf(text, capacity, "%.150s+0x%llx%s%.100s", file.name, (unsigned long long)file.offset,
-             function ? " in " : "", function ? function : "");
+             function ? " in " : "",
+             plain      ? plain
+             : function ? function
+                        : "");
+    free(plain);
   }
   pthread_mutex_unlock(&lock);
   if (name) *name = function;

@@ -1,0 +1,82 @@
+/*
+ * backtrace.c - see backtrace.h.
+ *
+ * Must not be used in a handler of a signal: fatal_say.c does the same there.
+ *
+ * Failure modes: no memory: the first line alone, in parts.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "node/backtrace.h"
+
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/where.h"
+#include "node/runtime.h"
+
+#define FRAMES 64
+#define OWN 2 /* frames: dmi_backtrace_say, DMI_backtrace */
+
+static void say_who(FILE *to, const char *why) {
+  const struct dmi_process *process = dmi_runtime_process();
+  int64_t id = process ? atomic_load(&process->stream.id) : -1;
+  char name[17] = "", host[256] = "?";
+  (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+  (void)gethostname(host, sizeof(host) - 1);
+  fprintf(to, "dmi: %s: ", host);
+  if (dmi_runtime_is_main())
+    fprintf(to, "the thread of DMI_main");
+  else
+    fprintf(to, "thread %s", name);
+  if (id >= 0) fprintf(to, " of process %lld", (long long)id);
+  fprintf(to, ": %s\n", why);
+}
+
+/* Functions that throw an exception are above these. */
+static int is_throw(const void *frame) {
+  char place[DMI_WHERE_SIZE];
+  const char *function;
+  (void)dmi_where_plain(place, sizeof(place), frame, &function);
+  return function &&
+         (strcmp(function, "__cxa_throw") == 0 || strcmp(function, "__cxa_rethrow") == 0);
+}
+
+static void say_places(FILE *to) {
+  void *frame[FRAMES];
+  const int num = backtrace(frame, FRAMES);
+  char place[DMI_WHERE_SIZE];
+  int first = OWN, lines = 0;
+  for (int i = first; i < num; i++)
+    if (is_throw(frame[i])) first = i + 1;
+  for (int i = first; i < num; i++) {
+    lines += dmi_where_plain(place, sizeof(place), frame[i], NULL);
+    fprintf(to, "dmi:   %s\n", place);
+  }
+  if (!lines)
+    fprintf(to, "dmi: (%s for the lines)\n",
+            dmi_where_names() ? "compile with -g" : "install libdw1");
+}
+
+/* All lines are written at once, so that those of several threads are not mixed. */
+void dmi_backtrace_say(const char *why) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *to = open_memstream(&text, &size);
+  if (!to) {
+    say_who(stderr, why);
+    return;
+  }
+  say_who(to, why);
+  say_places(to);
+  if (fclose(to) == 0) {
+    fflush(stderr);
+    (void)!write(STDERR_FILENO, text, size);
+  }
+  free(text);
+}

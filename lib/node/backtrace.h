@@ -1,0 +1,12 @@
+/*
+ * backtrace.h - says from where the calling thread came.
+ */
+#ifndef DMI_NODE_BACKTRACE_H
+#define DMI_NODE_BACKTRACE_H
+
+/* Writes a line to stderr with `why`, the host, the process and the thread, and below it a line for
+ * each function that has not returned; those of the runtime of C++ that throw an exception are left
+ * out.  Any thread, but not in a handler of a signal; slow. */
+void dmi_backtrace_say(const char *why);
+
+#endif
