@@ -1,8 +1,8 @@
 # bin/local.mk - the launchers (Perl).  bin/NAME.in becomes bin/NAME; list NAME in `launchers`.
 
 launchers = bin/dmicc bin/dmirun bin/dmimw bin/dmitimeline
-bin_SCRIPTS += $(launchers)
-CLEANFILES += $(launchers)
+bin_SCRIPTS += $(launchers) bin/dmicxx
+CLEANFILES += $(launchers) bin/dmicxx
 
 # What dmirun --witness starts, instead of a program of the user's.
 start_PROGRAMS = bin/dmi-witness
@@ -81,6 +81,7 @@ $(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	sed -e 's|@PERL[@]|$(PERL)|g' \
 	  -e 's|@VERSION[@]|$(VERSION)|g' \
 	  -e 's|@CC[@]|$(CC)|g' \
+	  -e 's|@CXX[@]|$(CXX)|g' \
 	  -e 's|@DMI_LIBS[@]|$(DMI_LIBS)|g' \
 	  -e 's|@OX_LIBS[@]|$(OX_LIBS)|g' \
 	  -e 's|@DMI_SANITIZER_FLAGS[@]|$(DMI_SANITIZER_FLAGS)|g' \
@@ -90,5 +91,9 @@ $(launchers): %: $(top_srcdir)/%.in Makefile $(options_table) $(options_module)
 	  -e "s|@REL_STARTDIR[@]|$$startdir|g" \
 	  -e "s|@REL_PYTHONDIR[@]|$$pythondir|g" \
 	  $< > $@.sed && $(fill_options) $@.sed > $@.tmp && rm $@.sed && chmod +x $@.tmp && mv $@.tmp $@
+
+# The same program, which looks at its name.
+bin/dmicxx: bin/dmicc
+	$(AM_V_GEN)cp bin/dmicc $@
 
 relative_to_bindir = $(PERL) -MFile::Spec -e 'print File::Spec->abs2rel(@ARGV)'

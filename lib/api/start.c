@@ -18,17 +18,31 @@
 #pragma weak DMI_ox_stop
 #pragma weak DMI_ox_wait
 #pragma weak DMI_ox_free
+/* Of a program with dmi.hpp. */
+#pragma weak dmi_cxx_main
+#pragma weak dmi_cxx_thread
+#pragma weak dmi_cxx_init
+#pragma weak dmi_cxx_recover
+#pragma weak dmi_cxx_scaleunit
+#pragma weak dmi_cxx_farm_task
+#pragma weak dmi_cxx_plain_task
+#pragma weak dmi_cxx_has_tasks
+
+/* Of a program in C++ the function that calls its own. */
+#define GUARDED(own, cxx) ((own) && (cxx) ? (cxx) : (own))
 
 int main(int argc, char **argv) {
   const struct dmi_program_ox ox = {DMI_ox_start, DMI_ox_stop, DMI_ox_wait, DMI_ox_free};
   const struct dmi_program program = {
-      .main = DMI_main,
-      .thread = DMI_thread,
+      .main = dmi_cxx_main ? dmi_cxx_main : DMI_main,
+      .thread = GUARDED(DMI_thread, dmi_cxx_thread),
       .function = DMI_function,
-      .init = DMI_init,
-      .recover = DMI_recover,
-      .farm_task = DMI_farm_task,
-      .scaleunit = DMI_scaleunit,
+      .init = GUARDED(DMI_init, dmi_cxx_init),
+      .recover = GUARDED(DMI_recover, dmi_cxx_recover),
+      .farm_task = !dmi_cxx_has_tasks || !dmi_cxx_has_tasks() ? DMI_farm_task
+                   : dmi_cxx_farm_task                        ? dmi_cxx_farm_task
+                                                              : dmi_cxx_plain_task,
+      .scaleunit = GUARDED(DMI_scaleunit, dmi_cxx_scaleunit),
       .start_scale = DMI_start_scale,
       .judge_rescale = DMI_judge_rescale,
       .ox = ox.start ? &ox : NULL,

@@ -8,7 +8,7 @@ use DMITest;
 
 my $t = DMITest->new(timeout => 200);
 my $dir = $t->dir;
-my ($dmicc, $dmirun) = map { $t->build . "/bin/$_" } qw(dmicc dmirun);
+my ($dmicc, $dmicxx, $dmirun) = map { $t->build . "/bin/$_" } qw(dmicc dmicxx dmirun);
 my $main = "#include \"dmi_api.h\"\nvoid DMI_main(int argc, char **argv) {\n";
 
 sub put {
@@ -91,8 +91,8 @@ for my $cc ('', @compilers) {
 
 # C++: one sentence says what works, and it does.
 SKIP: {
-  skip('no g++ here', 8) unless grep { -x "$_/g++" } split /:/, $ENV{PATH};
-  my $advice = qr/DMI is for C; .*-lstdc\+\+, or CC=g\+\+/;
+  skip('no g++ here', 14) unless grep { -x "$_/g++" } split /:/, $ENV{PATH};
+  my $advice = qr/dmicc is for C; for C\+\+ use dmicxx, .*-lstdc\+\+/;
   put('whole.cpp', "#include <iostream>\n#include <string>\n#include \"dmi_api.h\"\n"
     . "void DMI_main(int, char **) { std::cout << std::string(\"hello\") << std::endl; }\n");
   put('part.cc', "#include <iostream>\n#include <string>\n"
@@ -107,10 +107,15 @@ SKIP: {
   like($err, qr/^dmicc: $advice[^\n]*\n\z/m, 'behind what the linker says');
   for my $way ("$dmicc whole.cpp -lstdc++ -o whole", "CC=g++ $dmicc whole.cpp -o whole",
       "$dmicc -c whole.cpp && $dmicc whole.o -lstdc++ -o whole",
-      "g++ -c part.cc && $dmicc says.c part.o -lstdc++ -o whole") {
+      "g++ -c part.cc && $dmicc says.c part.o -lstdc++ -o whole", "$dmicxx -O2 whole.cpp -o whole",
+      "$dmicxx -c whole.cpp && $dmicxx whole.o -o whole", "CXX=g++ $dmicxx whole.cpp -o whole") {
     ($status, $out, $err) = run("$way && $dmirun -l 0 ./whole");
     is("$status $out", "0 hello\n", $way) or diag($err);
   }
+  ($status, $out, $err) = run("$dmicxx nomain.c -o nomain");
+  like($err, qr/\Admicxx: this program defines no DMI_main; .*\n\z/, 'dmicxx: no DMI_main: one clear line');
+  like((run("$dmicxx --help"))[1], qr/^usage: dmicxx .*\.cc .*C\+\+ compiler.*variable CXX/ms, 'dmicxx --help');
+  like((run("$dmicxx --dmi-show -std=c++20 good.cc"))[1], qr/-std=c\+\+20 (?!.*-std)/, 'another standard of C++');
 }
 
 for my $mode ('-c', '-S') {
