@@ -4,7 +4,7 @@
 # are installed), by docs/mkman from include/*.h, bin/*.in and docs/*.[17].pod, and docs/ja/*.7.pod: docs/man-pages.md.
 # Which pages there are is known only then; man/list names them.
 
-dist_doc_DATA = docs/tutorial.md docs/python.md docs/memory-model.md docs/running.md docs/security.md docs/cluster.md \
+dist_doc_DATA = docs/tutorial.md docs/cxx.md docs/python.md docs/memory-model.md docs/running.md docs/security.md docs/cluster.md \
 	docs/farm.md docs/slurm.md docs/examples.md docs/porting.md docs/trace.md docs/troubleshooting.md
 
 # For Japanese readers, and their man pages: docs/ja/*.7.pod.
@@ -14,7 +14,7 @@ dist_jadoc_DATA = docs/ja/tutorial.md docs/ja/manual.md docs/ja/examples.md \
 
 # Programs to copy from, as they are.
 examplesdir = $(docdir)/examples
-example_files = cd $(srcdir)/examples && find . -name '*.[ch]' -o -name '*.py' -o -name '*.sbatch' | LC_ALL=C sort
+example_files = cd $(srcdir)/examples && find . -name '*.[ch]' -o -name '*.cc' -o -name '*.py' -o -name '*.sbatch' | LC_ALL=C sort
 
 man_sources = $(top_srcdir)/docs/mkman $(wildcard $(top_srcdir)/docs/lib/Man*.pm \
 	$(top_srcdir)/docs/*.[17].pod $(top_srcdir)/docs/ja/*.7.pod $(top_srcdir)/include/*.h $(top_srcdir)/bin/*.in) \

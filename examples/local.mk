@@ -24,8 +24,19 @@ examples_lu_dmi_flags = -O3 -lm
 examples_cholesky_dmi_flags = -O3 -lm
 examples_kmeans_dmi_flags = -O3
 
-all-local: $(example_programs)
-CLEANFILES += $(example_programs)
+if HAVE_CXX
+cxx_examples = examples/kmeans_cxx examples/nqueens_cxx
+if HAVE_PNG
+cxx_examples += examples/mandel_cxx
+endif
+endif
+examples_kmeans_cxx_flags = -O3
+examples_mandel_cxx_flags = -lpng
+
+all-local: $(example_programs) $(cxx_examples)
+CLEANFILES += $(example_programs) $(cxx_examples)
+
+# Those in C++ (examples/NAME.cc) are compiled with dmicxx: cxx_examples.
 
 # What a program made with dmicc is made from, beside its source, and how; test/bench/local.mk too.
 dmicc_needs = $(top_srcdir)/include/dmi_api.h $(top_srcdir)/include/dmi_ext.h $(top_srcdir)/examples/check.h bin/dmicc \
@@ -42,3 +53,10 @@ examples_headers = $(top_srcdir)/examples/team.h $(top_srcdir)/include/dmi_farm.
 $(example_programs): %: $(top_srcdir)/%.c $(examples_headers) $(dmicc_needs)
 	@$(MKDIR_P) $(@D)
 	$(dmicc_program)
+
+cxx_headers = $(top_srcdir)/include/dmi.hpp $(addprefix $(top_srcdir)/,$(cxxinclude_HEADERS))
+
+$(cxx_examples): %: $(top_srcdir)/%.cc $(cxx_headers) $(examples_headers) bin/dmicxx $(dmicc_needs)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CCLD)bin/dmicxx $(CFLAGS) -Wall -Wextra $< -o $@ $($(subst /,_,$@)_flags)
+

@@ -2,8 +2,8 @@
 # tutorial.t - do docs/tutorial.md and docs/memory-model.md tell the truth?  Compiles their programs
 # and acts out their terminals.
 #
-#   ```c             a program, when its first line is `/* NAME.c ...`; else a fragment
-#   ```console       `first$ dmicc ...` compiles; `first$ dmirun ...` starts a process there; the lines
+#   ```c, ```cpp     a program, when its first line is `/* NAME.c ...` (NAME.cc); else a fragment
+#   ```console       `first$ dmicc ...` (dmicxx) compiles; `first$ dmirun ...` starts a process there; the lines
 #                    below it are what it prints (=== ... === on stderr), in this order, other lines
 #                    may come between; `...` stands for anything; ^C asks it to leave, `Killed` means kill -9
 #   ```console second   goes on with the process in that terminal
@@ -50,12 +50,12 @@ sub save {
 }
 
 sub compile {
-  my ($command) = @_;
-  my ($source, $name) = $command =~ m{\b(\w+)\.c\b.* -o (\w+)}
-    or $t->fail_now("understood: dmicc $command");
+  my ($compiler, $command) = @_;
+  my ($source, $name) = $command =~ m{\b(\w+)\.cc?\b.* -o (\w+)}
+    or $t->fail_now("understood: $compiler $command");
   $t->fail_now("$source.c is shown before it is compiled") unless $source{$source};
-  my $all = join ' ', $t->build . '/bin/dmicc', '-Wall -Wextra -Werror -include', $lines,
-    $command =~ s/\s#.*//r =~ s{\b(\w+\.c)\b}{$dir/$1}gr =~ s{-o (\w+)}{-o $dir/$1}r, '2>&1';
+  my $all = join ' ', $t->build . "/bin/$compiler", '-Wall -Wextra -Werror -include', $lines,
+    $command =~ s/\s#.*//r =~ s{\b(\w+\.cc?)\b}{$dir/$1}gr =~ s{-o (\w+)}{-o $dir/$1}r, '2>&1';
   my $said = `$all`;
   $t->fail_now("$source.c compiles: $said") if $? || $said ne '';
   pass("$source.c compiles");
@@ -84,7 +84,7 @@ sub start {
 sub act {
   my ($name, @script) = @_;
   for my $line (@script) {
-    if ($line =~ /^(\w+)\$ dmicc (.*)/) { compile($2) }
+    if ($line =~ /^(\w+)\$ (dmicc|dmicxx) (.*)/) { compile($2, $3) }
     elsif ($line =~ /^(\w+)\$ dmirun (.*)/) { start($name = $1, $2) }
     elsif ($line =~ /^\w+\$/) { $t->fail_now("understood: $line") }
     elsif ($line eq '^C') { $terminal{$name}->signal('INT') }
@@ -123,8 +123,8 @@ sub act_asir {
 my $programs = 0;
 while ($text =~ /^```(\w*)(?: (\w+))?\n(.*?)^```$/msg) {
   my ($kind, $name, $body) = ($1, $2, $3);
-  if ($kind eq 'c' && $body =~ m{^/\* (\w+)\.c\b}) {
-    save("$dir/$1.c", $body);
+  if ($kind =~ /^c(?:pp)?$/ && $body =~ m{^/\* (\w+)(\.cc?)\b}) {
+    save("$dir/$1$2", $body);
     $source{$1} = 1;
     $programs++;
   }
