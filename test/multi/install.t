@@ -65,12 +65,12 @@ sub check_files {
   my ($lib, $start, $doc, $man) =
     map { variable($_, $prefix) =~ s{^\Q$prefix\E/}{}r } qw(libdir startdir docdir mandir);
   my @wanted = (
-    'bin/dmicc', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
+    'bin/dmicc', 'bin/dmicxx', 'include/dmi.hpp', 'include/dmi/memory.hpp', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
     "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
     "$doc/ja/tutorial.md", "$man/ja/man7/dmi.7",
-    'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
+    'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmicxx.1", "$doc/cxx.md", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     (-x "$build/bin/dmi-web" ? "$start/dmi-web" : ()), (map { "share/dmi/perl/DMI/Web/page.$_" } qw(html css js)),
-    map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch]");
+    map { "$doc/examples/" . s{.*/}{}r } glob "$top/examples/*.[ch] $top/examples/*.cc");
   is_deeply([grep { !$there{$_} } @wanted], [], 'library, launchers, pages, texts, examples');
   like(readlink("$real/$lib/libdmi.so") // "",, qr/^libdmi\.so\.\d+\.\d+\.\d+$/, 'the library has its versions');
   my @ours = grep { !m{\.(?:a|so[.\d]*|o)$|/dmi-w(?:itness|eb)$|/dmifarm$|/ox_dmi$} } @there;    # compiled files name their sources
@@ -90,7 +90,8 @@ sub check_names {
   for my $file (map({ "$doc/$_" } files($doc)), map { "$man/$_" } files($man)) {
     my $text = content($file) =~ s/\\-/-/gr;
     my @names = $text =~ m{(?<![\w./~-])((?:\.\./)*(?:$in_tree)/[\w./-]*\w|[\w./-]*\w\.(?:md|t|pm|pod))\b}g;
-    push @names, $text =~ /\]\((?!https?:)([^)#\s]+)/g if $file =~ /\.md$/;
+    my $prose = $text =~ s/^```.*?^```$//msgr;    # in a program [](int x) is no link
+    push @names, $prose =~ /\]\((?!https?:)([^)#\s]+)/g if $file =~ /\.md$/;
     push @names, $text =~ /`(\w+\.h)`/g, $text =~ /^#include "(.*?)"/mg;
     for my $name (@names) {
       $count++;
