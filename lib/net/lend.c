@@ -49,6 +49,28 @@ static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
 
 /* ---- The daemon's side ----------------------------------------------------------------------- */
 
+/* More can be received at once, and `in` does not show it: the daemon goes on when it has served
+ * the other connections. */
+static void again(struct dmi_conn *conn) {
+  struct dmi_conn **at = &conn->net->again;
+  if (conn->again) return;
+  conn->again = true;
+  while (*at != NULL)
+    at = &(*at)->again_next;
+  *at = conn;
+  conn->again_next = NULL;
+  ev_async_send(conn->net->loop, &conn->net->wake);
+}
+
+static void unlist(struct dmi_conn *conn) {
+  struct dmi_conn **at = &conn->net->again;
+  if (!conn->again) return;
+  while (*at != conn)
+    at = &(*at)->again_next;
+  *at = conn->again_next;
+  conn->again = false;
+}
+
 /* Takes the turn if it is still `from`.  *later: not now, as a large body is arriving there. */
 static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
   dmi_mutex_lock(&conn->peer->turn_lock);
@@ -71,8 +93,21 @@ static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
     conn->turn = DMI_TURN_FREE;
     if (from == DMI_TURN_OWED) arm(conn, EPOLL_CTL_MOD, ARMED);
+    if (!dmi_link_arm(conn->link)) again(conn);
   }
   dmi_mutex_unlock(lock);
+}
+
+void dmi_lend_again(struct dmi_net *net) {
+  struct dmi_conn *conn;
+  size_t num = 0;
+  for (conn = net->again; conn != NULL; conn = conn->again_next)
+    num++;
+  /* Those that are listed meanwhile wait until the loop has served the others. */
+  while (num-- > 0 && (conn = net->again) != NULL) {
+    unlist(conn);
+    if (take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn, DMI_TURN_FREE);
+  }
 }
 
 /* Connections on which a large body is arriving come last: what comes on the others is short, and
@@ -114,7 +149,9 @@ void dmi_lend_close(struct dmi_net *net) {
 
 bool dmi_lend_begin(struct dmi_conn *conn) {
   conn->turn = DMI_TURN_FREE;
-  return arm(conn, EPOLL_CTL_ADD, ARMED);
+  if (!arm(conn, EPOLL_CTL_ADD, ARMED)) return false;
+  if (!dmi_link_arm(conn->link)) again(conn);
+  return true;
 }
 
 void dmi_lend_end(struct dmi_conn *conn) {
@@ -132,6 +169,7 @@ void dmi_lend_end(struct dmi_conn *conn) {
   for (int i = 0; i < net->batch_num; i++) {
     if (net->batch[i] == conn) net->batch[i] = NULL;
   }
+  unlist(conn);
 }
 
 void dmi_lend_eof(struct dmi_conn *conn) {
@@ -296,7 +334,10 @@ void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t
   may_look(loan, word, bit);
   while (!loan->owed && waits(word, bit)) {
     fds[0].revents = fds[1].revents = 0;
-    if (poll(fds, 2, -1) < 0 && errno != EINTR) loan->owed = true;
+    if (!dmi_link_arm(conn->link))
+      fds[0].revents = POLLIN;
+    else if (poll(fds, 2, -1) < 0 && errno != EINTR)
+      loan->owed = true;
     if (fds[1].revents != 0) {
       uint64_t count;
       if (read(fds[1].fd, &count, sizeof count) > 0 && is_wanted(loan)) loan->owed = true;
@@ -321,8 +362,13 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
     wake = dmi_net_need_daemon(peer);
   } else {
     if (loan->used) peer->lend_step = 0;
-    loan->conn->turn = DMI_TURN_FREE;
-    arm(loan->conn, EPOLL_CTL_MOD, ARMED);
+    if (dmi_link_arm(loan->conn->link)) {
+      loan->conn->turn = DMI_TURN_FREE;
+      arm(loan->conn, EPOLL_CTL_MOD, ARMED);
+    } else { /* more has come */
+      loan->conn->turn = DMI_TURN_OWED;
+      wake = dmi_net_need_daemon(peer);
+    }
   }
   dmi_mutex_unlock(&peer->turn_lock);
   if (wake) dmi_net_wake(net);

@@ -104,6 +104,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   }
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
+  dmi_lend_again(net);
   if (net->first != NULL) dmi_beside_take(net);
   dmi_beside_clean(net);
   if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);

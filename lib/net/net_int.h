@@ -161,7 +161,9 @@ struct dmi_conn {
    * `member` is set */
   struct dmi_net_peer *peer;
   struct dmi_link *link;
-  enum dmi_turn turn;       /* [R] of `peer` */
+  enum dmi_turn turn; /* [R] of `peer` */
+  bool again;         /* in net->again */
+  struct dmi_conn *again_next;
   bool wanted;              /* [R] the daemon wants it back: it is not lent any more */
   struct ev_io writable;    /* active while peer->blocked */
   struct ev_timer patience; /* limit for a stranger's first message, or for closing */
@@ -230,6 +232,7 @@ struct dmi_net {
   struct ev_io ready;                    /* watches `epoll` */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* connections being served; NULL: ended meanwhile */
   int batch_num;
+  struct dmi_conn *again;   /* those on which more can be received, while `in` does not show it */
   _Atomic uint32_t lent;    /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
   struct ev_async wake;     /* there is work, posted or stop */
   struct ev_prepare before; /* flushes what the daemon sent */
@@ -374,6 +377,7 @@ void dmi_lend_close(struct dmi_net *net);
 bool dmi_lend_begin(struct dmi_conn *conn); /* for a new connection; false: no memory */
 void dmi_lend_end(struct dmi_conn *conn);   /* before it is freed; it must not be lent */
 void dmi_lend_eof(struct dmi_conn *conn);   /* nothing more arrives on it */
+void dmi_lend_again(struct dmi_net *net);   /* receives from those in net->again; may free them */
 /* receives if a borrower left that to the daemon; may free it */
 void dmi_lend_resume(struct dmi_conn *conn);
 /* Before ending a connection whose receiving side is open. False: it is lent, and dmi_peer_serve

@@ -1,5 +1,6 @@
 /*
- * transport.h - what carries the bytes between two processes: TCP (tcp.c) in the product, a network
+ * transport.h - what carries the bytes between two processes: TCP (tcp.c) in the product, and links
+ * in shared memory (shm.h), which take the place of TCP's between processes of one host; a network
  * in memory in tests (test/lib/memory_net.h).
  *
  * A process has one *transport*; a *link* is one end of a connection. A link carries bytes in both
@@ -16,6 +17,9 @@
  * an error), `out` is writable while send may take bytes, and when the attempt to connect has
  * succeeded or failed. Both may be the same descriptor. A thread that waits for `in` also watches
  * its own descriptor, by which other threads wake it, so no operation here wakes anybody.
+ *
+ * A link that has an operation `arm` shows nothing at `in` before that is called: whoever is going
+ * to wait for `in` calls it first, and may rely on `in` until it next calls receive.
  *
  * Threads: send is called by one thread at a time (the writer: send.c), receive by one thread at a
  * time (the one that has the turn: lend.c), possibly at the same time; connect by any thread;
@@ -79,6 +83,9 @@ struct dmi_transport_ops {
   /* ends sending: the other side receives the end of the stream */
   void (*finish)(struct dmi_link *link);
   void (*close)(struct dmi_link *link); /* frees it */
+  /* The one that receives, before it waits for `in`. False: do not wait, as receive has a result
+   * now.  NULL: `in` can be relied upon at any time. */
+  bool (*arm)(struct dmi_link *link);
   void (*ends)(struct dmi_link *link, struct dmi_addr *ours, struct dmi_addr *theirs);
 
   /* ---- Does the other machine live? ----
@@ -105,6 +112,10 @@ static inline ssize_t dmi_link_receive(struct dmi_link *link, void *bytes, size_
 
 static inline void dmi_link_close(struct dmi_link *link) {
   link->ops->close(link);
+}
+
+static inline bool dmi_link_arm(struct dmi_link *link) {
+  return link->ops->arm == NULL || link->ops->arm(link);
 }
 
 /* True if a result means "not now". */
