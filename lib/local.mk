@@ -113,9 +113,13 @@ net_sources = \
 	lib/net/proof.c \
 	lib/net/proof.h \
 	lib/net/receive.c \
+	lib/net/ring.c \
+	lib/net/ring.h \
 	lib/net/seal.c \
 	lib/net/seal.h \
 	lib/net/send.c \
+	lib/net/shm.c \
+	lib/net/shm.h \
 	lib/net/tcp.c \
 	lib/net/transport.h
 

@@ -57,7 +57,11 @@ static enum dmi_dial_outcome judge(struct dmi_dial *dial) {
     return DMI_CALLER_REFUSED;
   }
   dial->their_port = hello.port;
-  return DMI_CALLER_DONE;
+  if (!hello.shm) return DMI_CALLER_DONE;
+  if (dial->offer.listener >= 0) dial->shm = dmi_shm_open(&dial->offer, dial->link, &dial->keys);
+  if (dial->shm != NULL) return DMI_CALLER_DONE;
+  dial->error = EPROTO;
+  return DMI_CALLER_CLOSED;
 }
 
 static enum dmi_dial_outcome say(struct dmi_dial *dial, const void *bytes, size_t size,
@@ -85,6 +89,8 @@ static enum dmi_dial_outcome answered(struct dmi_dial *dial) {
         dial->host, dial->port);
     return DMI_CALLER_FAILED;
   }
+  mine.shm =
+      net->config.shm && net->first == NULL && dmi_shm_offer(&dial->offer, dial->link, &dial->keys);
   dial->encrypt = (dmi_proof_flags(dial->buf) & DMI_CALL_ENCRYPT) != 0;
   if (net->encrypt && !dial->encrypt) {
     snprintf(dial->why, sizeof dial->why,

@@ -24,6 +24,7 @@
 #include "net/net.h"
 #include "net/proof.h"
 #include "net/seal.h"
+#include "net/shm.h"
 #include "net/transport.h"
 
 #define DMI_NET_UNKNOWN 256 /* places of connections that have not proved the key */
@@ -108,10 +109,12 @@ struct dmi_dial {
   struct ev_io io;
   struct ev_timer patience; /* time limit for this address, or the pause before the next attempt */
   enum dmi_dial_state state;
-  bool refused;        /* nobody listened at the last address that was tried */
-  int error;           /* see enum dmi_dial_outcome */
-  uint16_t their_port; /* from HELLO_OK */
-  bool encrypt;        /* what the other's ANSWER says */
+  bool refused;               /* nobody listened at the last address that was tried */
+  int error;                  /* see enum dmi_dial_outcome */
+  uint16_t their_port;        /* from HELLO_OK */
+  bool encrypt;               /* what the other's ANSWER says */
+  struct dmi_shm_offer offer; /* made with HELLO */
+  struct dmi_link *shm;       /* the link that takes the place of `link`; NULL: none */
   struct dmi_proof proof;
   struct dmi_proof_keys keys;
   uint16_t got;

@@ -44,8 +44,10 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
 static void stop_attempt(struct dmi_dial *dial) {
   ev_io_stop(dial->net->loop, &dial->io);
   ev_timer_stop(dial->net->loop, &dial->patience);
+  dmi_shm_withdraw(&dial->offer);
+  if (dial->shm != NULL) dmi_link_close(dial->shm);
   if (dial->link != NULL) dmi_link_close(dial->link);
-  dial->link = NULL;
+  dial->link = dial->shm = NULL;
 }
 
 void dmi_dial_cancel(struct dmi_dial *dial) {
@@ -166,12 +168,13 @@ static void succeed(struct dmi_dial *dial) {
   struct dmi_net_peer *peer = dial->peer;
   bool join = dial->join;
   uint32_t id = peer->id;
-  struct dmi_link *link = dial->link;
+  struct dmi_link *link = dial->shm != NULL ? dial->shm : dial->link;
   uint16_t port = dial->their_port;
   bool encrypt = dial->encrypt;
   struct dmi_proof_keys keys = dial->keys;
   ev_io_stop(net->loop, &dial->io); /* before another watcher uses the descriptor */
-  dial->link = NULL;
+  if (dial->shm == NULL) dial->link = NULL;
+  dial->shm = NULL;
   dmi_dial_cancel(dial);
   if (peer->deferred != NULL) dmi_handshake_deferred(peer->deferred, true);
   link->ops->keep(link);

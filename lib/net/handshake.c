@@ -119,14 +119,20 @@ static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_
   struct dmi_proof_keys keys = handshake->keys;
   bool encrypt = handshake->encrypt;
   uint16_t port = handshake->hello.port;
+  bool offered = handshake->hello.shm && net->config.shm && net->first == NULL;
+  struct dmi_link *shm = offered ? dmi_shm_take(handshake->link, &keys) : NULL;
+  mine.shm = shm != NULL;
   dmi_hello_put(bytes, &mine);
   dmi_seal_put_first(keys.out, sealed, bytes, sizeof bytes);
   struct dmi_link *link = dissolve(handshake);
   struct dmi_conn *conn = NULL;
   link->ops->keep(link);
-  if (dmi_link_send(link, sealed, sizeof sealed) == (ssize_t)sizeof sealed) {
-    conn = dmi_conn_new(peer, link, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
+  bool said = dmi_link_send(link, sealed, sizeof sealed) == (ssize_t)sizeof sealed;
+  if (shm != NULL) {
+    dmi_beside_close(net, link);
+    link = shm;
   }
+  if (said) conn = dmi_conn_new(peer, link, peer->id < DMI_NET_TEMP, port, encrypt ? &keys : NULL);
   sodium_memzero(&keys, sizeof keys);
   if (conn == NULL) dmi_beside_close(net, link);
   return conn;

@@ -24,7 +24,8 @@ enum {
   AT_NARROW = 46,
   AT_BESIDE = 47,
   AT_NAME = 48,
-  AT_ZERO_3 = 112
+  AT_SHM = 112,
+  AT_ZERO_3 = 113
 };
 
 void dmi_hello_put_first(unsigned char out[DMI_HELLO_FIRST], uint8_t kind, uint16_t version) {
@@ -57,6 +58,7 @@ void dmi_hello_put(unsigned char out[DMI_HELLO_BYTES], const struct dmi_hello *h
   memcpy(out + AT_UID, &hello->uid, sizeof hello->uid);
   memcpy(out + AT_PORT, &hello->port, sizeof hello->port);
   out[AT_NARROW] = hello->narrow;
+  out[AT_SHM] = hello->shm;
   out[AT_BESIDE] = hello->beside;
   memcpy(out + AT_NAME, hello->name, sizeof hello->name);
 }
@@ -91,7 +93,7 @@ bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYT
   dmi_hello_peek(hello, in);
   if (hello->version != DMI_WIRE_VERSION) return true;
   if (!all_zero(in + AT_ZERO, 1) || !all_zero(in + AT_ZERO_3, DMI_HELLO_BYTES - AT_ZERO_3) ||
-      in[AT_NARROW] > 1 || in[AT_BESIDE] > 1) {
+      in[AT_NARROW] > 1 || in[AT_BESIDE] > 1 || in[AT_SHM] > 1) {
     return false;
   }
   memcpy(hello->build, in + AT_BUILD, sizeof hello->build);
@@ -99,6 +101,7 @@ bool dmi_hello_get(struct dmi_hello *hello, const unsigned char in[DMI_HELLO_BYT
   memcpy(&hello->uid, in + AT_UID, sizeof hello->uid);
   memcpy(&hello->port, in + AT_PORT, sizeof hello->port);
   hello->narrow = in[AT_NARROW] != 0;
+  hello->shm = in[AT_SHM] != 0;
   hello->beside = in[AT_BESIDE] != 0;
   memcpy(hello->name, in + AT_NAME, sizeof hello->name);
   clean_text(hello->name, sizeof hello->name);

@@ -41,6 +41,7 @@ struct dmi_hello {
   uint16_t port;             /* where it listens */
   bool narrow;               /* it listens at one of the addresses of its machine only */
   bool beside;               /* for the second networks of both processes: dmi_net_open_beside */
+  bool shm;                  /* HELLO: it offers a link in shared memory; HELLO_OK: it is taken */
   char name[DMI_HELLO_NAME]; /* of the program, ends with 0 */
 };
 

@@ -38,6 +38,7 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->net = net;
   dial->peer = peer;
   dial->count = count;
+  dial->offer = DMI_SHM_NO_OFFER;
   ev_now_update(net->loop); /* resolving a name may have taken long */
   dial->heard = dmi_net_now();
   dial->deadline = dial->heard + net->config.patience;

@@ -367,6 +367,11 @@ struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id) {
   return traffic;
 }
 
+const char *dmi_net_over(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, id);
+  return peer == NULL || peer->conn == NULL ? NULL : peer->conn->link->ops->name;
+}
+
 void dmi_net_free(struct dmi_net *net) {
   if (net == NULL) return;
   struct dmi_transport *transport = net->first == NULL ? net->transport : NULL;

@@ -44,6 +44,7 @@ struct dmi_net_config {
   double patience;
   struct dmi_stream *stream; /* gets the events of the network; NULL: no events */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
+  bool shm; /* connections with processes of this host and user go through shared memory */
   struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
 };
 
@@ -176,6 +177,10 @@ struct dmi_net_traffic {
 struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net);
 /* The same of the connections with this process that are there now. */
 struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id);
+
+/* What carries the messages to this process: the name of a transport.  NULL: no connection with it
+ * is there now.  The daemon. */
+const char *dmi_net_over(struct dmi_net *net, uint32_t id);
 
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);

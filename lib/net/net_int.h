@@ -14,6 +14,7 @@
  *   alive.c      finds machines and daemons that do not answer
  *   addr.c       addresses as bytes, the system's structs and text
  *   tcp.c        the transport below all of them (transport.h)
+ *   shm.c, ring.c  links in shared memory, which take the place of TCP's on one host
  * and those of connect_int.h, for what comes before a connection is established.
  *
  * Threads and locks: only the daemon uses a field, unless it is marked

@@ -40,6 +40,7 @@ struct dmi_config {
   const char *key_file; /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
   bool encrypt;         /* DMI_ENCRYPT */
+  bool shm;             /* DMI_SHM */
   bool survive;         /* DMI_SURVIVE */
   int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */
   bool dead_after_set;  /* it is not the default value */

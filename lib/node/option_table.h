@@ -60,6 +60,8 @@
   OPTION(bind, DMI_BIND, TEXT, 0, 0, "--bind", "addr", CLEARED, \
     "listen on this address only, and connect from it (default: all; a process that joins\n" \
     "through one that has --bind listens only on the address from which it joins)") \
+  OPTION(shm, DMI_SHM, YES, 0, 0, "--shm", "", PROGRAM, \
+    "use shared memory instead of TCP with processes on this host that have --shm, too") \
   OPTION(survive, DMI_SURVIVE, YES, 0, 0, "--survive", "", PROGRAM, \
     "the program goes on without processes that are lost; to be given to the first process") \
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/shm.h"
 #include "node/pager.h"
 #include "node/runtime.h"
 #include "node/see_int.h"
@@ -48,8 +49,23 @@ static void put_traffic(const struct dmi_process *process, const struct dmi_peer
   struct dmi_net_traffic traffic = dmi_net_traffic_with(process->access.net, peer->uid);
   dmi_json_put(to,
                "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"bytes_in\":%" PRIu64
-               ",\"bytes_out\":%" PRIu64 "}",
+               ",\"bytes_out\":%" PRIu64,
                peer->uid, (int32_t)peer->dmi_id.n, traffic.received, traffic.sent);
+  const char *over = dmi_net_over(process->access.net, peer->uid);
+  if (over) dmi_json_put(to, ",\"over\":\"%s\"", over);
+  dmi_json_put(to, "}");
+}
+
+/* How many members it is connected with, and with how many of them by shared memory. */
+static void put_connections(const struct dmi_process *process, struct dmi_json *to) {
+  uint32_t num, all = 0, shared = 0;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  for (uint32_t i = 0; i < num; i++) {
+    const char *over = dmi_net_over(process->access.net, peers[i].uid);
+    if (over) all++;
+    if (over && strcmp(over, DMI_SHM_NAME) == 0) shared++;
+  }
+  dmi_json_put(to, ",\"connections\":%" PRIu32 ",\"shared\":%" PRIu32, all, shared);
 }
 
 /* A line for each member. */
@@ -92,8 +108,10 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                dmi_access_tables(access));
   dmi_json_put(to,
                ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"faults\":%" PRIu64
-               ",\"faults_now\":%.1f}\n",
+               ",\"faults_now\":%.1f",
                traffic.received, traffic.sent, faults.num, faults.now);
+  put_connections(process, to);
+  dmi_json_put(to, "}\n");
 }
 
 bool dmi_see_by_daemon(uint32_t what) {

@@ -227,6 +227,14 @@ check_PROGRAMS += test/unit/answer_test
 test_unit_answer_test_SOURCES = test/unit/answer_test.c test/unit/net_node.h $(memory_net)
 test_unit_answer_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/ring_test
+test_unit_ring_test_SOURCES = test/unit/ring_test.c
+test_unit_ring_test_LDADD = $(unit_libs)
+
+check_PROGRAMS += test/unit/shm_test
+test_unit_shm_test_SOURCES = test/unit/shm_test.c
+test_unit_shm_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/net_lend_test
 test_unit_net_lend_test_SOURCES = test/unit/net_lend_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_lend_test_LDADD = $(unit_libs)

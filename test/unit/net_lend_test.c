@@ -23,7 +23,7 @@
 #include "net_node.h"
 #include "access/status.h"
 
-#define LIMIT 60 /* seconds for all tests: a forgotten waiter must not wait for ever */
+#define LIMIT 60 /* seconds for a round of all tests: a forgotten waiter must not wait for ever */
 #define FOR_DAEMON DMI_MSG_UPDATE
 #define SIZE_MOST 200000
 #define THREADS 6 /* per node */
@@ -415,6 +415,24 @@ static struct dmi_link *link_to(struct node *node, uint32_t to) {
   return link;
 }
 
+struct raw_bytes {
+  uint32_t to;
+  const unsigned char *bytes;
+  size_t size;
+};
+
+static void run_send_raw(struct node *node, void *arg) {
+  const struct raw_bytes *raw = arg;
+  assert_int_equal(dmi_link_send(link_to(node, raw->to), raw->bytes, raw->size), raw->size);
+}
+
+/* The daemon sends these bytes as they are; it would end the connection in the middle of that, if
+ * another thread did. */
+static void send_raw(struct node *node, uint32_t to, const unsigned char *bytes, size_t size) {
+  struct raw_bytes raw = {to, bytes, size};
+  node_do(node, run_send_raw, &raw);
+}
+
 /* Sends these bytes as if the node did, which sends nothing else. */
 static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, size_t size) {
   unsigned char sealed[2000];
@@ -425,7 +443,7 @@ static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, s
     bytes = sealed;
     size += DMI_SEAL_OVER;
   }
-  assert_int_equal(dmi_link_send(link_to(node, to), bytes, size), size);
+  send_raw(node, to, bytes, size);
 }
 
 /* A record that does not open, while a thread receives. */
@@ -438,7 +456,7 @@ static void test_tampered(void **state) {
   disturb = 0;
   start(nodes, 2);
   waiter_start(&waiter, &nodes[0], 2);
-  assert_int_equal(dmi_link_send(link_to(&nodes[1], 1), record, sizeof record), sizeof record);
+  send_raw(&nodes[1], 1, record, sizeof record);
   NODE_WAIT(&nodes[0], lost_num, 1);
   waiter_end(&waiter);
   assert_true(node_wait_log(&nodes[0], "was changed on the way"));
@@ -765,12 +783,14 @@ int main(void) {
       cmocka_unit_test(test_keep),        cmocka_unit_test(test_fence),
       cmocka_unit_test(test_fence_early), cmocka_unit_test(test_look_wanted)};
   const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
-  alarm(LIMIT);
   int failed = cmocka_run_group_tests(moves, NULL, NULL);
-  for (int round = 0; round < 4; round++) {
-    node_transport = round < 2 ? NULL : open_memory;
+  for (int round = 0; round < 6; round++) {
+    static const char *const over[] = {"TCP", "shared memory", "a network in memory"};
+    node_shm = round / 2 == 1;
+    node_transport = round < 4 ? NULL : open_memory;
     node_encrypt = round % 2 != 0;
-    print_message("over %s%s:\n", round < 2 ? "TCP" : "memory", node_encrypt ? ", sealed" : "");
+    alarm(LIMIT);
+    print_message("over %s%s:\n", over[round / 2], node_encrypt ? ", sealed" : "");
     memory = memory_net_new();
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     memory_net_free(memory);

@@ -63,6 +63,7 @@ static uint32_t node_dead_after; /* likewise; 0: never */
 static struct dmi_transport *(*node_transport)(uint32_t machine);
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
+static bool node_shm; /* nodes opened from now on use shared memory with each other */
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
 
@@ -189,6 +190,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
   struct dmi_net_config config = {
       .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
   config.dead_after = node_dead_after;
+  config.shm = node_shm;
   node_init(node, uid);
   node->transport = config.transport = node_transport == NULL ? NULL : node_transport(uid);
   memcpy(config.build, build, 16);

@@ -533,11 +533,13 @@ int main(void) {
                                     cmocka_unit_test(test_throw_away)};
   int failed = 0;
   memory = memory_net_new();
-  for (int round = 0; round < 4; round++) {
-    node_transport = round < 2 ? NULL : open_memory;
+  for (int round = 0; round < 6; round++) {
+    static const char *const over[] = {"TCP", "shared memory", "a network in memory"};
+    node_shm = round / 2 == 1;
+    node_transport = round < 4 ? NULL : open_memory;
     node_encrypt = round % 2 != 0;
-    print_message("over %s%s%s:\n", round < 2 ? "TCP" : "memory",
-                  node_encrypt ? ", sealed by " : "", node_encrypt ? dmi_seal_by() : "");
+    print_message("over %s%s%s:\n", over[round / 2], node_encrypt ? ", sealed by " : "",
+                  node_encrypt ? dmi_seal_by() : "");
     failed += cmocka_run_group_tests(tests, NULL, NULL);
   }
   memory_net_free(memory);

@@ -300,6 +300,7 @@ static struct dmi_hello some_hello(void) {
   hello.uid = (uint32_t)any() & 0x7fffffff;
   hello.port = (uint16_t)any();
   hello.narrow = any() & 1;
+  hello.shm = any() & 1;
   snprintf(hello.name, sizeof hello.name, "program");
   return hello;
 }
@@ -322,6 +323,7 @@ static void test_hello(void **state) {
     assert_int_equal(in.uid, out.uid);
     assert_int_equal(in.port, out.port);
     assert_int_equal(in.narrow, out.narrow);
+    assert_int_equal(in.shm, out.shm);
     assert_memory_equal(in.build, out.build, 16);
     assert_memory_equal(in.program, out.program, 16);
     assert_string_equal(in.name, out.name);

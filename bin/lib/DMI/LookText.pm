@@ -49,7 +49,7 @@ sub table {
 
 sub status {
   my ($all) = @_;
-  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled in out faults), 'now/s']);
+  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled), 'by shm', qw(in out faults now/s)]);
   my (@silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
@@ -62,10 +62,10 @@ sub status {
       my $pool = $self->{pool};
       push @row, duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
         (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
-        bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
+        defined $self->{shared} ? "$self->{shared}/$self->{connections}" : '?', bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
     }
     else {
-      push @row, '?', $member->{cores}, ('?') x 8;
+      push @row, '?', $member->{cores}, ('?') x 9;
     }
     push @rows, \@row;
   }

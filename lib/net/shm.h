@@ -1,0 +1,44 @@
+/*
+ * shm.h - links in shared memory, between two processes of one user on one host.
+ *
+ * Every connection begins with TCP and the whole handshake. With HELLO the end that connects can
+ * offer such a link, and the other end takes it before it answers HELLO_OK, which says so. The link
+ * then takes the place of the TCP one, before any message was sent. docs/shm.md has the steps, and
+ * what a killed or malicious process can do.
+ *
+ * Only the daemon calls these functions.  None of them blocks.
+ */
+#ifndef DMI_NET_SHM_H
+#define DMI_NET_SHM_H
+
+#include <stdbool.h>
+
+#include "net/proof.h"
+#include "net/transport.h"
+
+#define DMI_SHM_NAME "shared memory" /* of their operations */
+
+/* An offer: the other end can take it while this lasts. */
+struct dmi_shm_offer {
+  int listener;  /* -1: none */
+  int spares[2]; /* descriptors that are kept free for the link; -1: none */
+};
+
+#define DMI_SHM_NO_OFFER ((struct dmi_shm_offer){-1, {-1, -1}})
+
+/* The end that connects, before HELLO: makes an offer to the other end of this link. False: its
+ * address is not one of this host, or the system cannot. */
+bool dmi_shm_offer(struct dmi_shm_offer *offer, struct dmi_link *link,
+                   const struct dmi_proof_keys *keys);
+/* After HELLO_OK, if that says that the offer is taken: the new link.  NULL: the connection cannot
+ * be used. */
+struct dmi_link *dmi_shm_open(struct dmi_shm_offer *offer, struct dmi_link *link,
+                              const struct dmi_proof_keys *keys);
+/* Ends the offer, if there is one. */
+void dmi_shm_withdraw(struct dmi_shm_offer *offer);
+
+/* The end that is connected to, before HELLO_OK: takes the offer of the other end of this link.
+ * NULL: not possible; the link stays as it is. */
+struct dmi_link *dmi_shm_take(struct dmi_link *link, const struct dmi_proof_keys *keys);
+
+#endif
