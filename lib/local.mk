@@ -40,6 +40,8 @@ base_sources = \
 	lib/base/library.h \
 	lib/base/lock.c \
 	lib/base/lock.h \
+	lib/base/look.c \
+	lib/base/look.h \
 	lib/base/log.c \
 	lib/base/log.h \
 	lib/base/machine.c \

@@ -153,8 +153,19 @@ struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at,
   return NULL;
 }
 
+/* How looking went in this thread: for answers, which come as fast as the other can give them, and
+ * for what others do (locks, conditions, barriers). */
+static __thread struct dmi_look_past for_answers, for_others;
+
+static int32_t wait_for(struct dmi_access *access, struct dmi_status *status,
+                        struct dmi_look_past *look) {
+  if (!access) return dmi_status_wait(status);
+  if (access->look.near && !status->asked) dmi_status_look(status, look, &access->look);
+  return dmi_status_receive(status, access->net, look);
+}
+
 int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
-  return access ? dmi_status_receive(status, access->net, NULL) : dmi_status_wait(status);
+  return wait_for(access, status, &for_others);
 }
 
 /* A call that was answered before its thread had to wait. */
@@ -186,7 +197,7 @@ int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status
   if (began) dmi_trace_since(began);
   if (access)
     noted = dmi_doing_waits(&access->doings, what->what, what->addr, what->size, what->op);
-  error = dmi_access_wait(access, status);
+  error = wait_for(access, status, what->what == DMI_DOING_PAGE ? &for_answers : &for_others);
   dmi_doing_waited(noted);
   return error;
 }

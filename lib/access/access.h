@@ -46,6 +46,7 @@ struct dmi_access {
   struct dmi_core core;
   struct dmi_space space;      /* the mappings known here */
   struct dmi_net *net;         /* any thread may send; the rest is for the daemon thread */
+  struct dmi_look_rule look;   /* whether its threads look before they sleep */
   struct dmi_ops *ops;         /* operations in flight; own lock */
   struct dmi_stream *stream;   /* gets the events of the process */
   struct dmi_doings doings;    /* what its threads are doing; own lock */

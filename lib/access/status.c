@@ -9,11 +9,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/lock.h"
+#include "base/look.h"
 #include "net/net.h"
 
 /* The status for which this thread itself is receiving: it needs no wake-up. */
 static __thread const struct dmi_status *receiving;
 
+#define PAUSES 64 /* of a look, between two yields */
 #define SPINS 200 /* how often a spinning caller yields the processor before it sleeps */
 
 void dmi_status_begin(struct dmi_status *status) {
@@ -63,6 +66,25 @@ void dmi_status_spin(struct dmi_status *status) {
     sched_yield();
 }
 
+void dmi_status_look(struct dmi_status *status, struct dmi_look_past *look,
+                     const struct dmi_look_rule *rule) {
+  struct dmi_look_one one;
+  if (dmi_status_is_done(status) || dmi_look_rests(look, rule)) return;
+  dmi_look_begin(&one, rule, dmi_clock_ns());
+  do {
+    for (int i = 0; i < PAUSES; i++) {
+      if (dmi_status_is_done(status)) {
+        dmi_look_end(look, rule, DMI_LOOK_PAID);
+        return;
+      }
+      dmi_relax();
+    }
+    dmi_look_yields(&one, dmi_clock_ns());
+    sched_yield();
+  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+  dmi_look_end(look, rule, one.is);
+}
+
 /* Sets WAITED, so that dmi_status_done wakes this thread; returns the state to sleep on.  0: the
  * call is not in flight. */
 static uint32_t to_sleep(struct dmi_status *status) {
@@ -105,7 +127,7 @@ static bool set_nudge(struct dmi_status *status, uint32_t nudge) {
 }
 
 int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net,
-                           struct dmi_net_look *look) {
+                           struct dmi_look_past *look) {
   struct dmi_net_loan loan;
   int nudge = -1, cancel;
   /* a cancelled thread could not give back the connection */

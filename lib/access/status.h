@@ -22,8 +22,9 @@
 #define DMI_STATUS_NUDGE 3
 #define DMI_STATUS_NUDGE_MOST (1u << 24) /* it is a descriptor */
 
+struct dmi_look_past;
+struct dmi_look_rule;
 struct dmi_net;
-struct dmi_net_look;
 
 struct dmi_status {
   _Atomic uint32_t state;
@@ -57,11 +58,15 @@ void dmi_status_spin(struct dmi_status *status);
 /* Waits for at most `ns` nanoseconds (below a second); true if it is done.  Several threads may
  * wait for one status. */
 bool dmi_status_wait_for(struct dmi_status *status, int64_t ns);
+/* Looks for a while before the caller sleeps, if that pays (base/look.h), for what another thread
+ * of this process does. */
+void dmi_status_look(struct dmi_status *status, struct dmi_look_past *look,
+                     const struct dmi_look_rule *rule);
 /* Waits until it is done; returns the error. */
 int32_t dmi_status_wait(struct dmi_status *status);
-/* The same, but if possible receives from the member that was asked.  `look` (net/net.h) NULL:
+/* The same, but if possible receives from the member that was asked.  `look` NULL:
  * sleeps at once. */
 int32_t dmi_status_receive(struct dmi_status *status, struct dmi_net *net,
-                           struct dmi_net_look *look);
+                           struct dmi_look_past *look);
 
 #endif

@@ -35,13 +35,6 @@
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
-#define LOOK_NS 100000       /* how long a borrower looks before it sleeps, while no byte comes */
-#define LOOK_MOST_NS 1000000 /* and at most: bytes for others may come without end */
-#define BUSY_NS 20000        /* if a yield takes longer, others want the processor */
-#define SLICE_NS 500000      /* and if it takes so long, they compute */
-#define VAIN_RESTS 64        /* waits that follow at most without looking, when that was in vain */
-#define CROWDED_RESTS 1024   /* and when others compute: each look may cost milliseconds */
-
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
   struct epoll_event event = {.events = events, .data = {.ptr = conn}};
   return epoll_ctl(conn->net->epoll, how, conn->link->in, &event) == 0;
@@ -87,7 +80,13 @@ static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
 /* Receives for a turn that was `from`, and gives it back. */
 static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   struct dmi_mutex *lock;
+  struct dmi_net *net = conn->net;
+  uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
   if (!dmi_receive(conn)) return;
+  if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard && conn->member) {
+    net->served = true;
+    net->hot = conn;
+  }
   lock = &conn->peer->turn_lock; /* the peer may have been renamed */
   dmi_mutex_lock(lock);
   if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
@@ -110,11 +109,9 @@ void dmi_lend_again(struct dmi_net *net) {
   }
 }
 
-/* Connections on which a large body is arriving come last: what comes on the others is short, and
- * somebody may wait for its answer. */
-static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
-  (void)loop, (void)events;
-  struct dmi_net *net = io->data;
+/* Receives on all connections that have something.  Those on which a large body is arriving come
+ * last: what comes on the others is short, and somebody may wait for its answer. */
+static void serve_ready(struct dmi_net *net) {
   struct epoll_event ready[DMI_NET_BATCH];
   int num = epoll_wait(net->epoll, ready, DMI_NET_BATCH, 0);
   for (int i = 0; i < num; i++)
@@ -131,6 +128,52 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
     if (conn != NULL && take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn, DMI_TURN_FREE);
   }
   net->batch_num = 0;
+}
+
+static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
+  (void)loop, (void)events;
+  serve_ready(io->data);
+}
+
+/* True if something came.  The connection served last is asked first. */
+static bool serve(struct dmi_net *net) {
+  struct dmi_conn *hot = net->hot;
+  bool later = false;
+  net->served = false;
+  if (hot != NULL && take_turn(hot, DMI_TURN_FREE, &later)) receive(hot, DMI_TURN_FREE);
+  if (!net->served) serve_ready(net);
+  dmi_send_dirty(net);
+  return net->served;
+}
+
+/* True if there is other work, of this thread or others, which is done in the loop. */
+static bool is_asked(struct dmi_net *net) {
+  return ev_async_pending(&net->wake) || ev_pending_count(net->loop) > 0;
+}
+
+void dmi_lend_look(struct dmi_net *net) {
+  const struct dmi_look_rule *rule = &net->config.look;
+  struct dmi_look_one one;
+  int64_t now;
+  if (!net->served || is_asked(net)) return;
+  net->served = false;
+  if (dmi_look_rests(&net->look, rule)) return;
+  dmi_look_begin(&one, rule, dmi_clock_ns());
+  do {
+    bool news = serve(net);
+    if (is_asked(net)) {
+      net->served = one.found || news; /* goes on behind it */
+      return;
+    }
+    now = dmi_clock_ns();
+    if (news) dmi_look_news(&one, now);
+    dmi_look_yields(&one, now);
+    sched_yield();
+  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+  dmi_look_end(&net->look, rule, one.is);
+  net->served = one.is == DMI_LOOK_PAID;
+  if (net->served)
+    ev_async_send(net->loop, &net->wake); /* its turn is over, but the loop shall not sleep */
 }
 
 bool dmi_lend_open(struct dmi_net *net) {
@@ -170,6 +213,7 @@ void dmi_lend_end(struct dmi_conn *conn) {
     if (net->batch[i] == conn) net->batch[i] = NULL;
   }
   unlist(conn);
+  if (net->hot == conn) net->hot = NULL;
 }
 
 void dmi_lend_eof(struct dmi_conn *conn) {
@@ -275,56 +319,36 @@ static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
   return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
 }
 
-enum looked { PAID, IN_VAIN, CROWDED };
-
 /* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
  * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
-static enum looked look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
+static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *word,
+                             uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
-  const int64_t begin = dmi_clock_ns();
-  int64_t now, since = begin, before;
+  struct dmi_look_one one;
+  int64_t now;
+  dmi_look_begin(&one, &loan->net->config.look, dmi_clock_ns());
   do {
     uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
     loan->owed = !dmi_receive_lent(conn);
-    before = dmi_clock_ns(); /* handling what has come may take longer than a yield */
+    now = dmi_clock_ns(); /* handling what has come may take longer than a yield */
     if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
       loan->used = true;
-      since = before;
+      dmi_look_news(&one, now);
     }
     if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
-    if (loan->owed || !waits(word, bit)) return PAID;
+    if (loan->owed || !waits(word, bit)) return DMI_LOOK_PAID;
+    dmi_look_yields(&one, now);
     sched_yield();
-    now = dmi_clock_ns();
-  } while (now - since < LOOK_NS && now - begin < LOOK_MOST_NS && now - before < BUSY_NS);
-  return now - before < SLICE_NS ? IN_VAIN : CROWDED;
-}
-
-static uint32_t twice(uint32_t step, uint32_t least, uint32_t most) {
-  if (step < least) return least;
-  return step < most / 2 ? 2 * step : most;
+  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+  return one.is == DMI_LOOK_CROWDED ? one.is : DMI_LOOK_VAIN; /* what came was for others */
 }
 
 /* Looks, unless that did not pay lately. */
 static void may_look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
-  struct dmi_net_look *how = loan->look;
-  if (how == NULL) return;
-  if (how->rests > 0) {
-    how->rests--;
-    return;
-  }
-  switch (look(loan, word, bit)) {
-    case PAID:
-      how->step /= 2;
-      break;
-    case IN_VAIN:
-      if (how->step < VAIN_RESTS) how->step = twice(how->step, 1, VAIN_RESTS);
-      break;
-    case CROWDED:
-      how->step = twice(how->step, VAIN_RESTS, CROWDED_RESTS);
-      break;
-  }
-  how->rests = how->step;
+  const struct dmi_look_rule *rule = &loan->net->config.look;
+  if (loan->look == NULL || dmi_look_rests(loan->look, rule)) return;
+  dmi_look_end(loan->look, rule, look(loan, word, bit));
 }
 
 void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {

@@ -116,10 +116,12 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   }
 }
 
-/* Flushes what callbacks have sent before the loop sleeps. */
+/* Before the loop sleeps: flushes what callbacks have sent, and looks for more. */
 static void on_before(struct ev_loop *loop, struct ev_prepare *prepare, int events) {
   (void)loop, (void)events;
-  dmi_send_dirty(prepare->data);
+  struct dmi_net *net = prepare->data;
+  dmi_send_dirty(net);
+  dmi_lend_look(net);
 }
 
 static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events) {
@@ -299,6 +301,7 @@ err_transport:
 struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_handler *handler,
                                     const char **why) {
   struct dmi_net_config config = first->config;
+  config.look = (struct dmi_look_rule){.us = 0}; /* who waits for pulses has time */
   config.stream = NULL; /* users are told only about the first network's connections */
   struct dmi_net_handler unsignalled = *handler;
   unsignalled.signal = NULL; /* a signal belongs to one loop, which is the first one's */

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/look.h"
 #include "msg/addr.h"
 #include "msg/msg.h"
 
@@ -43,6 +44,7 @@ struct dmi_net_config {
   /* seconds for a handshake, for joining, and for a stranger's first message; 0: 10 */
   double patience;
   struct dmi_stream *stream; /* gets the events of the network; NULL: no events */
+  struct dmi_look_rule look; /* whether who waits looks before it sleeps */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
   bool shm; /* connections with processes of this host and user go through shared memory */
   struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
@@ -228,22 +230,13 @@ void dmi_net_flush_gathered(struct dmi_net *net);
 /* Lending: a thread that has flushed a request and waits for the answer can receive it itself,
  * so the daemon need not wake up first (docs/wire.md). Call dmi_net_borrow, dmi_net_receive,
  * dmi_net_give_back in this order, with nothing between them that may block. */
-struct dmi_net_look;
 struct dmi_net_loan {
   struct dmi_net *net;
   struct dmi_net_peer *peer;
   struct dmi_conn *conn;
   bool owed;                 /* the daemon has to receive */
   bool used;                 /* bytes were received */
-  struct dmi_net_look *look; /* NULL: sleeps at once.  For the borrower to set */
-};
-
-/* A thread that waits often may look for a while before it sleeps: that saves waking it, which
- * takes longer than most answers.  It does so only as long as that has paid lately, and nobody else
- * wants the processor.  Of one thread; zero bytes at first. */
-struct dmi_net_look {
-  uint32_t rests; /* waits that follow without looking */
-  uint32_t step;  /* how many did after the last look: grows when it did not pay, else shrinks */
+  struct dmi_look_past *look; /* NULL: sleeps at once.  For the borrower to set */
 };
 
 /* Borrows the receiving side of the connection with member `uid`. Returns a number for

@@ -233,12 +233,15 @@ struct dmi_net {
   struct ev_io ready;                    /* watches `epoll` */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* connections being served; NULL: ended meanwhile */
   int batch_num;
-  struct dmi_conn *again;   /* those on which more can be received, while `in` does not show it */
-  _Atomic uint32_t lent;    /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
-  struct ev_async wake;     /* there is work, posted or stop */
-  struct ev_prepare before; /* flushes what the daemon sent */
-  struct ev_timer alive;    /* checks data in flight: alive.c */
-  _Atomic bool watching;    /* [A] `alive` is active, or will be soon */
+  struct dmi_conn *again;    /* those on which more can be received, while `in` does not show it */
+  struct dmi_conn *hot;      /* the daemon received from it last; NULL: none, or it has ended */
+  bool served;               /* a message has come since the daemon looked */
+  struct dmi_look_past look; /* of the daemon */
+  _Atomic uint32_t lent;     /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
+  struct ev_async wake;      /* there is work, posted or stop */
+  struct ev_prepare before;  /* flushes what the daemon sent */
+  struct ev_timer alive;     /* checks data in flight: alive.c */
+  _Atomic bool watching;     /* [A] `alive` is active, or will be soon */
   struct ev_signal interrupt, terminate, hangup;
   struct ev_timer ending; /* after dmi_net_stop: checks whether all is sent */
   double ending_until;
@@ -375,6 +378,8 @@ bool dmi_receive_lent(struct dmi_conn *conn);
 #define DMI_NET_KEPT 0x40000000u
 bool dmi_lend_open(struct dmi_net *net);
 void dmi_lend_close(struct dmi_net *net);
+/* Before the daemon sleeps: looks for more messages for a while, if one has come and it pays. */
+void dmi_lend_look(struct dmi_net *net);
 bool dmi_lend_begin(struct dmi_conn *conn); /* for a new connection; false: no memory */
 void dmi_lend_end(struct dmi_conn *conn);   /* before it is freed; it must not be lent */
 void dmi_lend_eof(struct dmi_conn *conn);   /* nothing more arrives on it */

@@ -15,7 +15,7 @@
  * process, so machines that swap or are moved have more time. */
 #define DEAD_AFTER_SURVIVE 5
 
-enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR };
+enum type { TEXT, PORT, BYTES, INT, SECONDS, YES, LEVEL, ON_ERROR, SPIN };
 
 struct row {
   const char *name;
@@ -31,11 +31,9 @@ static const struct row rows[] = {DMI_OPTION_TABLE(ROW)};
 #undef ROW
 
 /* The largest value of each type that is a number. */
-static const uint64_t highest[] = {[PORT] = UINT16_MAX,
-                                   [BYTES] = UINT64_C(1) << 62,
-                                   [INT] = INT32_MAX,
-                                   [SECONDS] = 999999999, /* as dmirun */
-                                   [YES] = 1};
+static const uint64_t highest[] = {[PORT] = UINT16_MAX, [BYTES] = UINT64_C(1) << 62,
+                                   [INT] = INT32_MAX,   [SECONDS] = 999999999, /* as dmirun */
+                                   [YES] = 1,           [SPIN] = DMI_LOOK_MOST_US};
 
 static bool number(const struct row *row, const char *text, uint64_t *value, char *wrong) {
   uint64_t given, high = highest[row->type];
@@ -67,6 +65,23 @@ static bool on_error(const char *text, uint64_t *what, char *wrong) {
   return true;
 }
 
+/* "auto", "off" or microseconds. */
+static bool spin(const struct row *row, const char *text, uint64_t *value, char *wrong) {
+  if (strcmp(text, "auto") == 0) {
+    *value = (uint64_t)DMI_LOOK_AUTO;
+    return true;
+  }
+  if (strcmp(text, "off") == 0) {
+    *value = 0;
+    return true;
+  }
+  if (number(row, text, value, wrong)) return true;
+  snprintf(wrong, DMI_CONFIG_WRONG,
+           "%s=%s must be auto, off or a number of microseconds from 0 to %d (dmirun: %s)",
+           row->name, text, DMI_LOOK_MOST_US, row->option);
+  return false;
+}
+
 static bool level(const struct row *row, const char *text, uint64_t *value, char *wrong) {
   enum dmi_log_level found;
   if (dmi_log_parse(text, &found)) {
@@ -81,6 +96,7 @@ static bool level(const struct row *row, const char *text, uint64_t *value, char
 static bool parse(const struct row *row, const char *text, uint64_t *value, char *wrong) {
   if (row->type == LEVEL) return level(row, text, value, wrong);
   if (row->type == ON_ERROR) return on_error(text, value, wrong);
+  if (row->type == SPIN) return spin(row, text, value, wrong);
   return number(row, text, value, wrong);
 }
 
@@ -91,6 +107,7 @@ static void store(void *field, enum type type, uint64_t value) {
       break;
     case INT:
     case SECONDS:
+    case SPIN:
       *(int *)field = (int)value; /* UINT64_MAX is -1 */
       break;
     case YES:

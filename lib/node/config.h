@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/look.h"
 #include "core/member.h"
 
 struct dmi_config {
@@ -41,6 +42,7 @@ struct dmi_config {
   int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
   bool encrypt;         /* DMI_ENCRYPT */
   bool shm;             /* DMI_SHM */
+  int spin;             /* DMI_SPIN: microseconds, 0: off, DMI_LOOK_AUTO */
   bool survive;         /* DMI_SURVIVE */
   int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */
   bool dead_after_set;  /* it is not the default value */

@@ -62,6 +62,9 @@
     "through one that has --bind listens only on the address from which it joins)") \
   OPTION(shm, DMI_SHM, YES, 0, 0, "--shm", "", PROGRAM, \
     "use shared memory instead of TCP with processes on this host that have --shm, too") \
+  OPTION(spin, DMI_SPIN, SPIN, 0, DMI_LOOK_AUTO, "--spin", "auto|off|US", PROGRAM, \
+    "look for messages, for so many microseconds, before sleeping (default auto: while that\n" \
+    "pays and no thread computes on that processor)") \
   OPTION(survive, DMI_SURVIVE, YES, 0, 0, "--survive", "", PROGRAM, \
     "the program goes on without processes that are lost; to be given to the first process") \
   OPTION(dead_after, DMI_DEAD_AFTER, SECONDS, 0, 60, "--dead-after", "SECONDS", PROGRAM, \

@@ -252,6 +252,8 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   dmi_profiler_begin(process); /* not before the port is ours: it empties the file */
   dmi_machine_look(&process->machine, (uint32_t)process->config.share,
                    (uint32_t)process->config.shares);
+  process->access.look =
+      (struct dmi_look_rule){.us = process->config.spin, .near = process->machine.cores > 1};
   process->pager = dmi_pager_new(process);
   if (!process->pager) return false;
   info.cores = process->machine.cores;

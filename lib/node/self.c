@@ -145,6 +145,7 @@ struct dmi_net_config dmi_self_net(const struct dmi_self *self, const struct dmi
   struct dmi_net_config net = {.listen_port = config->listen_port,
                                .bind = config->bind,
                                .advertised = config->advertise != NULL,
+                               .look = {.us = config->spin},
                                .encrypt = config->encrypt};
   net.dead_after = dmi_config_settings(config, config->survive).dead_after;
   memcpy(net.name, self->name, sizeof net.name);

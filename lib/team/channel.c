@@ -5,20 +5,14 @@
  * receive that is posted, and completes it; the receiver, which looks for a while before it sleeps,
  * goes on.  From another process: the receiver reads the connection itself (access/status.c).
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utlist.h>
 
 #include "access/access.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "team/team_int.h"
-
-#define LOOK_NS 20000 /* how long a receiver looks before it sleeps */
-#define BUSY_NS 20000 /* if a yield takes longer, others want the processor */
-#define PAUSES 64     /* between two yields */
 
 /* ---- The rank of a thread ------------------------------------------------------------------- */
 
@@ -51,31 +45,6 @@ static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, c
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-/* Looks for a while, and offers the processor to others meanwhile.  What looking cost in vain is
- * made up for by waits without it. */
-static void look(struct dmi_team_rank *rank, struct dmi_status *status) {
-  int64_t begin, before, now;
-  if (rank->looks < DMI_TEAM_RESTS && rank->rests < DMI_TEAM_RESTS - rank->looks) {
-    rank->rests++;
-    return;
-  }
-  rank->rests = 0;
-  begin = dmi_clock_ns();
-  do {
-    for (int32_t i = 0; i < PAUSES; i++) {
-      if (dmi_status_is_done(status)) {
-        rank->looks = DMI_TEAM_RESTS;
-        return;
-      }
-      dmi_relax();
-    }
-    before = dmi_clock_ns();
-    sched_yield();
-    now = dmi_clock_ns();
-  } while (now - begin < LOOK_NS && now - before < BUSY_NS);
-  rank->looks = now - before < BUSY_NS ? rank->looks / 2 : 0;
-}
-
 /* May somebody in this process end the wait? */
 static bool is_near(const struct dmi_team_rank *rank, int32_t with) {
   return with < 0 ? rank->near : rank->uids[with] == rank->teams->process->access.core.self;
@@ -93,8 +62,8 @@ static int32_t wait_for(struct dmi_team_rank *rank, struct dmi_team_wait *wait, 
   struct dmi_status *status = wait->status;
   bool noted = false;
   int32_t error;
-  if (!dmi_status_is_done(status) && process->machine.cores > 1 && is_near(rank, with))
-    look(rank, status);
+  if (process->access.look.near && is_near(rank, with))
+    dmi_status_look(status, &rank->near_look, &process->access.look);
   if (!dmi_status_is_done(status))
     noted = dmi_doing_waits(&process->access.doings, what, with < 0 ? 0 : rank->uids[with],
                             (uint64_t)(with + 1), 0);

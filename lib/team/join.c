@@ -263,7 +263,6 @@ static int32_t new_rank(struct dmi_process *process, int64_t addr, int32_t want,
   int32_t error;
   if (!new) return DMI_ENOMEM;
   new->teams = teams;
-  new->looks = DMI_TEAM_RESTS;
   if (!begin_join(teams)) {
     free(new);
     return dmi_because(DMI_ELEAVING, "this process was dismissed (DMI_goodbye)");

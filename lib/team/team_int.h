@@ -32,13 +32,9 @@ struct dmi_team_rank {
   bool near;                 /* other ranks of the epoch are in this process */
   dmi_uid_t only;            /* all others are in this one; 0: in several, or there are none */
   _Atomic uint32_t news;     /* goes up when its thread is to look again, in reset or join */
-  int32_t looks;             /* its thread: how often it looks before it sleeps */
-  int32_t rests;             /* and how often it has not looked since that did not pay */
-  struct dmi_net_look look;  /* its thread: for messages of other processes */
+  struct dmi_look_past near_look; /* its thread: for messages of this process */
+  struct dmi_look_past look;      /* its thread: for messages of other processes */
 };
-
-/* How many waits follow at most in which nobody looks, when looking did not pay. */
-#define DMI_TEAM_RESTS 64
 
 struct dmi_teams {
   struct dmi_process *process;

@@ -220,6 +220,8 @@ hands_on('--encrypt ./show', "DMI_ENCRYPT=1 $l args: \n");
 hands_on('--bind 127.0.0.1 ./show', "DMI_BIND=127.0.0.1 $l args: \n");
 hands_on('--shm ./show', "$l DMI_SHM=1 args: \n");
 hands_on('--survive ./show', "$l DMI_SURVIVE=1 args: \n");
+hands_on("--spin $_ ./show", "$l DMI_SPIN=$_ args: \n") for qw(auto off 50);
+hands_on('--spin 007 ./show', "$l DMI_SPIN=7 args: \n");
 hands_on('--dead-after 5 ./show', "DMI_DEAD_AFTER=5 $l args: \n");
 hands_on('--dead-after 000 ./show', "DMI_DEAD_AFTER=0 $l args: \n");
 {
@@ -290,6 +292,7 @@ refused('--key plain --key-fd 0 ./show', '--key and --key-fd');
 refused("--bind '' ./show", '--bind needs');
 refused("--dead-after $_ ./show", "--dead-after $_: must be a whole number of seconds, 1 to 999999999, or 0 for never") for qw(x 1.5 1000000000);
 refused('--dead-after', '--dead-after needs a value');
+refused("--spin $_ ./show", "--spin $_: must be auto, off, or microseconds from 0 to 1000") for qw(x -1 1.5 1001);
 refused('--key', '--key needs a value');
 refused('-l', '-l needs a value');
 refused("--ready-fd $_ ./show", "--ready-fd $_: .* from 3") for qw(2 x 65536);

@@ -120,6 +120,10 @@ check_PROGRAMS += test/unit/crash_test
 test_unit_crash_test_SOURCES = test/unit/crash_test.c
 test_unit_crash_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/look_test
+test_unit_look_test_SOURCES = test/unit/look_test.c
+test_unit_look_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/lock_test
 test_unit_lock_test_SOURCES = test/unit/lock_test.c
 test_unit_lock_test_LDADD = $(unit_libs)

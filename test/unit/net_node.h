@@ -64,6 +64,7 @@ static struct dmi_transport *(*node_transport)(uint32_t machine);
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
 static bool node_shm; /* nodes opened from now on use shared memory with each other */
+static int32_t node_spin = DMI_LOOK_AUTO; /* of nodes that are opened from now on */
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
 
@@ -191,6 +192,7 @@ static inline bool node_open_as(struct node *node, uint32_t uid, uint16_t port,
       .listen_port = port, .patience = node_patience, .encrypt = node_encrypt};
   config.dead_after = node_dead_after;
   config.shm = node_shm;
+  config.look.us = node_spin;
   node_init(node, uid);
   node->transport = config.transport = node_transport == NULL ? NULL : node_transport(uid);
   memcpy(config.build, build, 16);

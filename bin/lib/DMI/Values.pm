@@ -35,6 +35,14 @@ sub host_name {
   return $host;
 }
 
+# How long to look before sleeping: a word, or microseconds.
+sub spin {
+  my ($text) = @_;
+  die "--spin $text: must be auto, off, or microseconds from 0 to 1000\n"
+    unless $text =~ /^(?:auto|off)\z/ || ($text =~ /^\d{1,9}\z/ && $text <= 1000);
+  return $text =~ /^\d/ ? $text + 0 : $text;
+}
+
 # Returns (the port, whether any other port will do if it is in use).
 sub listen_port {
   my ($text, $least) = @_;

@@ -1,0 +1,142 @@
+/*
+ * look_test.c - whether a thread that waits looks before it sleeps (base/look.h), with made-up
+ * times: how each look ends, and how many waits rest after it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/look.h"
+
+#define US 1000
+
+static const struct dmi_look_rule automatic = {.us = DMI_LOOK_AUTO};
+static const struct dmi_look_rule off = {.us = 0};
+static const struct dmi_look_rule fixed = {.us = 50};
+
+/* Goes on looking, with a yield of `away` ns each time, until it ends; returns how long. */
+static int64_t run(struct dmi_look_one *one, int64_t away) {
+  int64_t now = one->begin;
+  do {
+    dmi_look_yields(one, now);
+    now += away;
+  } while (dmi_look_goes_on(one, now));
+  return now - one->begin;
+}
+
+static enum dmi_look_is silent(const struct dmi_look_rule *rule, int64_t away, int64_t ns) {
+  struct dmi_look_one one;
+  dmi_look_begin(&one, rule, 7);
+  assert_int_equal(one.is, DMI_LOOK_ON);
+  assert_int_equal(run(&one, away), ns);
+  return one.is;
+}
+
+/* Nothing comes. */
+static void test_vain(void **state) {
+  (void)state;
+  assert_int_equal(silent(&automatic, US, 100 * US), DMI_LOOK_VAIN);
+  assert_int_equal(silent(&fixed, US, 50 * US), DMI_LOOK_VAIN);
+}
+
+/* A yield takes long. */
+static void test_crowded(void **state) {
+  (void)state;
+  assert_int_equal(silent(&automatic, 19 * US, 114 * US), DMI_LOOK_VAIN);
+  assert_int_equal(silent(&automatic, 20 * US, 20 * US), DMI_LOOK_VAIN);
+  assert_int_equal(silent(&automatic, 499 * US, 499 * US), DMI_LOOK_VAIN);
+  assert_int_equal(silent(&automatic, 500 * US, 500 * US), DMI_LOOK_CROWDED);
+  assert_int_equal(silent(&fixed, 3000 * US, 3000 * US), DMI_LOOK_CROWDED);
+}
+
+/* The time in which news is handled is no yield. */
+static void test_handling(void **state) {
+  struct dmi_look_one one;
+  (void)state;
+  dmi_look_begin(&one, &automatic, 0);
+  dmi_look_news(&one, 700 * US);
+  dmi_look_yields(&one, 700 * US);
+  assert_true(dmi_look_goes_on(&one, 701 * US));
+}
+
+/* Something comes once; a while after that the look ends. */
+static void test_mixed(void **state) {
+  struct dmi_look_one one;
+  (void)state;
+  dmi_look_begin(&one, &automatic, 0);
+  dmi_look_news(&one, 60 * US);
+  assert_int_equal(run(&one, US), 160 * US);
+  assert_int_equal(one.is, DMI_LOOK_MIXED);
+  dmi_look_begin(&one, &automatic, 0);
+  dmi_look_news(&one, 60 * US);
+  dmi_look_yields(&one, 60 * US);
+  assert_false(dmi_look_goes_on(&one, 90 * US));
+  assert_int_equal(one.is, DMI_LOOK_MIXED);
+}
+
+/* Something comes all the time: it is served for a millisecond. */
+static void test_endless(void **state) {
+  struct dmi_look_one one;
+  int64_t now = 0;
+  (void)state;
+  dmi_look_begin(&one, &automatic, 0);
+  do {
+    dmi_look_news(&one, now);
+    dmi_look_yields(&one, now);
+    now += 10 * US;
+  } while (dmi_look_goes_on(&one, now));
+  assert_int_equal(now, 1000 * US);
+  assert_int_equal(one.is, DMI_LOOK_PAID);
+}
+
+/* How many waits rest after a look that went like this. */
+static uint32_t rests(struct dmi_look_past *past, enum dmi_look_is is) {
+  uint32_t num = 0;
+  dmi_look_end(past, &automatic, is);
+  while (dmi_look_rests(past, &automatic))
+    num++;
+  return num;
+}
+
+static void test_rests(void **state) {
+  static const uint32_t vain[] = {1, 2, 4, 8, 16, 32, 64, 64};
+  static const uint32_t crowded[] = {64, 128, 256, 512, 1024, 1024};
+  struct dmi_look_past past = {0};
+  (void)state;
+  assert_false(dmi_look_rests(&past, &automatic));
+  assert_int_equal(rests(&past, DMI_LOOK_PAID), 0);
+  for (uint32_t i = 0; i < sizeof(vain) / sizeof(vain[0]); i++)
+    assert_int_equal(rests(&past, DMI_LOOK_VAIN), vain[i]);
+  assert_int_equal(rests(&past, DMI_LOOK_MIXED), 64);
+  for (uint32_t step = 32; step > 0; step /= 2)
+    assert_int_equal(rests(&past, DMI_LOOK_PAID), step);
+  assert_int_equal(rests(&past, DMI_LOOK_PAID), 0);
+  for (uint32_t i = 0; i < sizeof(crowded) / sizeof(crowded[0]); i++)
+    assert_int_equal(rests(&past, DMI_LOOK_CROWDED), crowded[i]);
+  assert_int_equal(rests(&past, DMI_LOOK_VAIN), 1024);
+  assert_int_equal(rests(&past, DMI_LOOK_PAID), 512);
+}
+
+/* What a user has set does not depend on how it went. */
+static void test_set(void **state) {
+  struct dmi_look_past past = {.rests = 5, .step = 5};
+  (void)state;
+  assert_true(dmi_look_rests(&past, &off));
+  assert_false(dmi_look_rests(&past, &fixed));
+  dmi_look_end(&past, &fixed, DMI_LOOK_CROWDED);
+  assert_false(dmi_look_rests(&past, &fixed));
+  assert_true(dmi_look_rests(&past, &off));
+  assert_int_equal(past.rests, 5);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_vain),  cmocka_unit_test(test_crowded), cmocka_unit_test(test_handling),
+      cmocka_unit_test(test_mixed), cmocka_unit_test(test_endless), cmocka_unit_test(test_rests),
+      cmocka_unit_test(test_set),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
