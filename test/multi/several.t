@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMICluster;
 use DMITest;
+use FreePort qw(free_port);
 use DMITerminal;
 use POSIX ();
 
@@ -122,8 +123,14 @@ ok($_->(5), 'gone') for @ends;
   my $kept = "$dir/kept";
   mkdir $kept or die;
   local $ENV{TMPDIR} = $kept;
-  $mw = start(-n => 2, $hangs, 'barrier');
+  my $port = free_port();
+  $mw = start(-n => 2, -l => $port, $hangs, 'barrier');
   $mw->expect_out(qr/^begins \d+\n/m);
+  $t->wait_until(sub {
+    my $look = $t->spawn([$dmirun, '--threads', "127.0.0.1:$port"], name => 'look');
+    $look->wait_exit(0);
+    return $look->out =~ /2 of 3 have come/;
+  }, 'two threads wait at the barrier');
   $mw->signal('INT');
   $mw->expect_err(qr/^dmirun: asking 2 processes to leave\n(?s:.*=== closed ===.*){2}/m);
   my $before = length $mw->err;
