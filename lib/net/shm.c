@@ -53,9 +53,9 @@
  * knows that. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-static char other_processes;
-#define BEFORE_SENDING() __tsan_release(&other_processes)
-#define AFTER_RECEIVING() __tsan_acquire(&other_processes)
+static const char other_processes = 0; /* only its address is used */
+#define BEFORE_SENDING() __tsan_release((void *)(uintptr_t)&other_processes)
+#define AFTER_RECEIVING() __tsan_acquire((void *)(uintptr_t)&other_processes)
 #else
 #define BEFORE_SENDING() ((void)0)
 #define AFTER_RECEIVING() ((void)0)
