@@ -156,10 +156,10 @@ sub check_ox {
   return;
 }
 
-# The module for Python, by the installed dmirun.
+# The module for Python, by the installed dmirun.  Python is not instrumented for a sanitizer.
 sub check_python {
   my ($real) = @_;
-  return if !-e "$build/python/module/dmi/_dmi.so";
+  return if !-e "$build/python/module/dmi/_dmi.so" || variable('DMI_SANITIZER', $configured) ne '';
   open my $file, '>', "$dir/prog.py" or die $!;
   print $file "import dmi\ndef main():\n  next(dmi.notices()).welcome()\n  print(dmi.__file__, dmi.Counter().add())\ndmi.run(main)\n";
   close $file;
