@@ -3,8 +3,8 @@
 #
 # Twice: with DESTDIR, as packages are made, the tree then moved elsewhere; and under a prefix of its
 # own.  An example is compiled with the installed dmicc (static and shared) and with what pkg-config
-# says, and run with the installed dmirun.  Nothing may be used from the source or build tree: their
-# names must not be in any installed file.
+# says, and run with the installed dmirun; projects of CMake are configured, built and tested.
+# Nothing may be used from the source or build tree: their names must not be in any installed file.
 use strict;
 use warnings;
 use File::Find ();
@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/lib";
 use DMITest;
 use OxClient;
 
-my $t = DMITest->new(timeout => 110);
+my $t = DMITest->new(timeout => 150);
 my ($dir, $build, $top) = ($t->dir, $t->build, $t->top);
 
 # Runs a shell command; returns what it printed, and fails the test where it fails.
@@ -66,7 +66,7 @@ sub check_files {
     map { variable($_, $prefix) =~ s{^\Q$prefix\E/}{}r } qw(libdir startdir docdir mandir);
   my @wanted = (
     'bin/dmicc', 'bin/dmicxx', 'include/dmi.hpp', 'include/dmi/memory.hpp', 'bin/dmirun', 'bin/dmifarm', 'bin/ox_dmi', 'include/dmi_api.h', 'include/dmi_ox.h', "$lib/libdmi.a", "$lib/libdmiox.a", "$lib/libdmi.so",
-    "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
+    "$lib/pkgconfig/dmi.pc", "$lib/pkgconfig/dmiox.pc", "$lib/cmake/DMI/DMIConfig.cmake", "$lib/cmake/DMI/DMIConfigVersion.cmake", "$start/dmi_start.o", "$start/dmi-witness", "$doc/tutorial.md", "$doc/memory-model.md",
     "$doc/ja/tutorial.md", "$man/ja/man7/dmi.7",
     'share/bash-completion/completions/dmirun', 'share/bash-completion/completions/dmimw', "$doc/running.md", "$doc/farm.md", "$man/man1/dmirun.1", "$man/man1/dmicxx.1", "$doc/cxx.md", "$man/man1/dmifarm.1", "$man/man1/ox_dmi.1", "$man/man3/DMI_mmap.3", "$man/man7/dmi.7",
     (-x "$build/bin/dmi-web" ? "$start/dmi-web" : ()), (map { "share/dmi/perl/DMI/Web/page.$_" } qw(html css js)),
@@ -169,6 +169,44 @@ sub check_python {
   return;
 }
 
+sub has { return system("command -v $_[0] > /dev/null") == 0 }
+
+# C++ by what pkg-config says.
+sub check_cxx {
+  my ($real, $lib, $ask) = @_;
+  my $cxx = variable('CXX', $configured);
+  return if !has($cxx);
+  my $source = "$top/examples/nqueens_cxx.cc";
+  run("$cxx -std=c++17 -Wall -Wextra -Werror \$($ask --cflags dmi) $source -o cxxpkg \$($ask --libs dmi)");
+  like(run("LD_LIBRARY_PATH=$real/$lib dmirun -l 0 ./cxxpkg 8"), qr/^8 queens: 92 solutions/m,
+    'a program in C++ made with pkg-config');
+  return;
+}
+
+# Projects of CMake find the package, build, and run their programs by ctest.
+sub check_cmake {
+  my ($real) = @_;
+  return if !has('cmake');
+  local @ENV{qw(CC CXX)} = map { variable($_, $configured) } qw(CC CXX);
+  my $configure = sub { "cmake -DCMAKE_PREFIX_PATH=$real -S $top/test/install/cmake/$_[0] -B cmake-$_[0]" };
+  my $tested = sub { run("cmake --build cmake-$_[0] && cd cmake-$_[0] && ctest --output-on-failure") };
+  run($configure->('c') . " -DSERVER=$top/test/multi/serve_dmi.c");
+  like($tested->('c'), qr/100% tests passed/, 'find_package(DMI): a project in C');
+  my ($static, $shared) = map { run("ldd cmake-c/$_") } qw(sum sum_shared);
+  unlike($static, qr/libdmi/, 'DMI::dmi is the static library');
+  like($shared, qr{libdmi\.so\.\d+ => \Q$real\E}, 'DMI::dmi_shared the shared one');
+  like(run('dmirun -l 0 cmake-c/sum_shared'), qr/the sum is 4950/, 'which works, too');
+  serves($real, "$dir/cmake-c/serve", 'DMI::dmiox');
+  for my $wanted (99, 0.2, '0.0.1...<0.1') {
+    like(run("{ " . $configure->('c') . " '-DWANTED=$wanted' -B refused || :; }"),
+      qr/Could not find a configuration file for package "DMI"/, "version $wanted is not found");
+  }
+  return if !has($ENV{CXX});
+  run($configure->('cxx'));
+  like($tested->('cxx'), qr/100% tests passed/, 'a project in C++');
+  return;
+}
+
 sub check_work {
   my ($real, $prefix, $lib) = @_;
   my $doc = variable('docdir', $prefix) =~ s{^\Q$prefix\E}{$real}r;
@@ -196,6 +234,8 @@ sub check_work {
   unlike(run('ldd ./bypkgstatic'), qr/libdmi/, 'or, with --static, the static one');
   runs_together($real, "$dir/bypkgstatic", 'pkg-config --static');
   check_ox($real, $lib, $cc, $ask, $version);
+  check_cxx($real, $lib, $ask);
+  check_cmake($real);
   check_python($real);
 }
 
