@@ -11,27 +11,25 @@
  * with 25 steps of the conjugate gradient method, without preconditioning.  Each thread has a
  * block of rows of A, in local memory, and the same block of all vectors.
  *
- * A product with A needs a whole vector, so the threads share one through global memory: each
- * writes its block, in a page of its own, with DMI_EXCLUSIVE_WRITE (it stays the owner), and reads
- * all blocks with DMI_UPDATE_READ: every process keeps a copy, which a write brings up to date in
- * all processes at once, so that the reads are local.  The shared vector is not p but the residual
- * r: every thread computes p = r + beta p for itself, and the sum that gives beta is the barrier
- * between writing r and reading it.  An iteration has two synchronisations, both of them sums that
- * the method needs anyway.
+ * A product with A needs a whole vector, so the threads are ranks of a team (dmi_team.h) that send
+ * each other their blocks.  What goes round is not p but the residual r: every thread computes
+ * p = r + beta p for itself, and the sum that gives beta is made while the blocks are on their way.
+ * The receives are begun first, so blocks come to where they belong, whoever takes them in.
  *
  * Processes join and leave between two steps of the inverse iteration (DMI_rescale): all that such
  * a step needs of the one before is x, which is saved then.  The rows of A are made anew.
  */
 #include "cg.h"
 #include "check.h"
+#include "dmi_team.h"
 
 /* The work, in global memory. */
 typedef struct {
   int32_t class;
-  int64_t barrier_addr; /* of the threads */
+  int64_t barrier_addr; /* of the threads, before they are a team */
+  int64_t team_addr;    /* DMI_team_t */
   int64_t x_addr;       /* x, as it is saved */
   /* ---- written by rank 0 ---- */
-  int64_t vector_addr;            /* the shared vector: a page per rank; made for each team */
   int32_t step;                   /* steps that are done */
   int32_t pnum;                   /* threads */
   double zeta, residual, seconds; /* the result */
@@ -42,34 +40,54 @@ typedef struct {
   int32_t rank, pnum;
   int64_t job_addr;
   job_t job;
-  DMI_local_barrier_t barrier;
-  matrix_t a;            /* my rows */
-  double *shared;        /* n elements: the shared vector, as last read */
-  double *p;             /* n elements */
-  double *q, *r, *x, *z; /* my rows */
+  DMI_local_team_t team;
+  int64_t block;                        /* rows of a thread; the last ones may have fewer */
+  DMI_local_status_t *sends, *receives; /* a status for each rank */
+  matrix_t a;                           /* my rows */
+  double *shared;                       /* n elements: the vector that went round last */
+  double *p;                            /* n elements */
+  double *q, *r, *x, *z;                /* my rows */
 } solver_t;
 
 /* ---- The method ----------------------------------------------------------------------------- */
 
 static double sum_over_all(solver_t *s, double part) {
   double sum;
-  CHECK(DMI_local_barrier_allreduce(&s->barrier, part, &sum, s->pnum));
+  CHECK(DMI_team_allreduce(&s->team, &part, &sum, 1, DMI_TYPE_DOUBLE, DMI_OP_SUM));
   return sum;
 }
 
-/* Writes my part of the shared vector.  All threads must have read the old one: this is so if there
- * was a sum_over_all since. */
-static void publish(solver_t *s, const double *part) {
-  const int64_t size = (int64_t)sizeof(double);
-  CHECK(DMI_write(s->job.vector_addr + s->a.begin * size, (s->a.end - s->a.begin) * size, part,
-                  DMI_EXCLUSIVE_WRITE, NULL));
+/* Where the rows of a rank begin; those of the next one begin where they end. */
+static int64_t begin_of(const solver_t *s, int64_t rank) {
+  return s->block * rank < s->a.n ? s->block * rank : s->a.n;
 }
 
-/* Reads the whole shared vector.  All threads must have written their parts: this is so if there
- * was a sum_over_all since. */
-static void fetch(solver_t *s) {
-  CHECK(DMI_read(s->job.vector_addr, s->a.n * (int64_t)sizeof(double), s->shared, DMI_UPDATE_READ,
-                 NULL));
+static void wait_for(DMI_local_status_t *status) {
+  int32_t ok;
+  DMI_wait(status, &ok);
+  CHECK(ok);
+}
+
+/* Gathers the whole vector, of which all have sent their parts, in `shared`, and adds up `sum` of
+ * all meanwhile. */
+static double gather_and_sum(solver_t *s, const double *part, double sum) {
+  const int64_t size = (int64_t)sizeof(double);
+  for (int32_t i = 1; i < s->pnum; i++) {
+    const int32_t from = (s->rank + s->pnum - i) % s->pnum;
+    const int64_t begin = begin_of(s, from);
+    CHECK(DMI_team_recv(&s->team, from, s->shared + begin, (begin_of(s, from + 1) - begin) * size,
+                        NULL, &s->receives[i]));
+  }
+  for (int32_t i = 1; i < s->pnum; i++)
+    CHECK(DMI_team_send(&s->team, (s->rank + i) % s->pnum, part, (s->a.end - s->a.begin) * size,
+                        &s->sends[i]));
+  memcpy(s->shared + s->a.begin, part, (size_t)((s->a.end - s->a.begin) * size));
+  sum = sum_over_all(s, sum);
+  for (int32_t i = 1; i < s->pnum; i++) {
+    wait_for(&s->receives[i]);
+    wait_for(&s->sends[i]);
+  }
+  return sum;
 }
 
 /* Solves A z = x; returns the norm of x - A z. */
@@ -78,9 +96,7 @@ static double solve(solver_t *s) {
   const size_t bytes = (size_t)rows * sizeof(double);
   memset(s->z, 0, bytes);
   memcpy(s->r, s->x, bytes);
-  publish(s, s->r);
-  double rho = sum_over_all(s, dot(s->r, s->r, rows));
-  fetch(s);
+  double rho = gather_and_sum(s, s->r, dot(s->r, s->r, rows));
   memcpy(s->p, s->shared, (size_t)s->a.n * sizeof(double));
   for (int step = 0; step < CG_STEPS; step++) {
     multiply(&s->a, s->p, s->q);
@@ -89,18 +105,13 @@ static double solve(solver_t *s) {
       s->z[i] += alpha * s->p[s->a.begin + i];
       s->r[i] -= alpha * s->q[i];
     }
-    publish(s, s->r);
     const double old_rho = rho;
-    rho = sum_over_all(s, dot(s->r, s->r, rows));
+    rho = gather_and_sum(s, s->r, dot(s->r, s->r, rows));
     const double beta = rho / old_rho;
-    fetch(s);
     for (int64_t i = 0; i < s->a.n; i++)
       s->p[i] = s->shared[i] + beta * s->p[i];
   }
-  sum_over_all(s, 0); /* all threads have read r */
-  publish(s, s->z);
-  sum_over_all(s, 0);
-  fetch(s);
+  gather_and_sum(s, s->z, 0);
   multiply(&s->a, s->shared, s->q);
   double squares = 0;
   for (int64_t i = 0; i < rows; i++)
@@ -125,31 +136,34 @@ static double *new_vector(int64_t num) {
   return my_malloc((size_t)(num > 0 ? num : 1) * sizeof(double));
 }
 
-/* Rank 0 makes a shared vector with a page for each thread; then all know the job. */
-static void make_vector(solver_t *s, int64_t block) {
+/* Rank 0 makes the team as large as it is to be; then all join it, and know the job. */
+static void join(solver_t *s) {
+  DMI_local_barrier_t barrier;
   CHECK(DMI_read(s->job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
-  sum_over_all(s, 0);
+  CHECK(DMI_local_barrier_init(&barrier, s->job.barrier_addr));
+  CHECK(DMI_local_barrier_sync(&barrier, s->pnum));
   if (s->rank == 0) {
-    if (s->job.vector_addr != 0) CHECK(DMI_munmap(s->job.vector_addr, NULL));
-    CHECK(DMI_mmap(&s->job.vector_addr, block * (int64_t)sizeof(double), s->pnum, NULL));
+    CHECK(DMI_team_resize(s->job.team_addr, s->pnum)); /* nobody is in it now */
     s->job.pnum = s->pnum;
     CHECK(DMI_write(s->job_addr, sizeof(s->job), &s->job, DMI_PUT_WRITE, NULL));
     printf("%d threads begin after step %d\n", s->pnum, s->job.step);
     fflush(stdout);
   }
-  sum_over_all(s, 0);
+  CHECK(DMI_local_barrier_sync(&barrier, s->pnum));
   CHECK(DMI_read(s->job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
+  CHECK(DMI_local_barrier_destroy(&barrier));
+  CHECK(DMI_team_join(&s->team, s->job.team_addr, s->rank));
 }
 
 static void solver_open(solver_t *s, int my_rank, int pnum, int64_t job_addr) {
   *s = (solver_t){.rank = my_rank, .pnum = pnum, .job_addr = job_addr};
-  CHECK(DMI_read(job_addr, sizeof(s->job), &s->job, DMI_GET_READ, NULL));
-  CHECK(DMI_local_barrier_init(&s->barrier, s->job.barrier_addr));
+  join(s);
   s->a.n = cg_classes[s->job.class].n;
-  const int64_t block = (s->a.n + pnum - 1) / pnum;
-  make_vector(s, block);
-  s->a.begin = block * my_rank < s->a.n ? block * my_rank : s->a.n;
-  s->a.end = s->a.begin + block < s->a.n ? s->a.begin + block : s->a.n;
+  s->block = (s->a.n + pnum - 1) / pnum;
+  s->a.begin = begin_of(s, my_rank);
+  s->a.end = begin_of(s, my_rank + 1);
+  s->sends = my_malloc((size_t)pnum * sizeof(*s->sends));
+  s->receives = my_malloc((size_t)pnum * sizeof(*s->receives));
   s->shared = new_vector(s->a.n);
   s->p = new_vector(s->a.n);
   s->q = new_vector(s->a.end - s->a.begin);
@@ -167,7 +181,9 @@ static void solver_close(solver_t *s) {
   my_free(s->q);
   my_free(s->p);
   my_free(s->shared);
-  CHECK(DMI_local_barrier_destroy(&s->barrier));
+  my_free(s->receives);
+  my_free(s->sends);
+  CHECK(DMI_team_leave(&s->team));
 }
 
 /* Where my part of the saved x begins. */
@@ -235,6 +251,8 @@ void DMI_main(int argc, char **argv) {
   CHECK(DMI_mmap(&job.x_addr, n * (int64_t)sizeof(double), 1, NULL));
   CHECK(DMI_mmap(&job.barrier_addr, sizeof(DMI_barrier_t), 1, NULL));
   CHECK(DMI_barrier_init(job.barrier_addr));
+  CHECK(DMI_mmap(&job.team_addr, sizeof(DMI_team_t), 1, NULL));
+  CHECK(DMI_team_init(job.team_addr, 1));
   CHECK(DMI_mmap(&job_addr, sizeof(job), 1, NULL));
   CHECK(DMI_write(job_addr, sizeof(job), &job, DMI_EXCLUSIVE_WRITE, NULL));
   CHECK(DMI_rescale(job_addr, process_num, thread_num));
