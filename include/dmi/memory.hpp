@@ -9,6 +9,7 @@
 #define DMI_MEMORY_HPP
 
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
@@ -383,7 +384,13 @@ template <class T>
 class local {
  public:
   local(ptr<T> at, int64_t num) : at_(at), num_(num) {
-    data_ = static_cast<T *>(::operator new(bytes(), std::align_val_t(alignof(T))));
+    void *memory;
+    if constexpr (alignof(T) > alignof(std::max_align_t))
+      memory = std::aligned_alloc(alignof(T), bytes());
+    else
+      memory = std::malloc(bytes()); /* operator new would take longer */
+    if (!memory && num > 0) no_memory();
+    data_ = static_cast<T *>(memory);
   }
   local(local &&other) noexcept
       : at_(other.at_),
@@ -400,7 +407,7 @@ class local {
     struct freeing {
       T *data;
       ~freeing() {
-        ::operator delete(data, std::align_val_t(alignof(T)));
+        std::free(data);
       }
     } frees{data_};
     if (!writes_ || std::uncaught_exceptions() > exceptions_) return;
@@ -452,18 +459,27 @@ class local {
   void writes_back(write_mode mode) noexcept {
     writes_ = true;
     mode_ = mode;
+    exceptions_ = std::uncaught_exceptions();
   }
   std::size_t bytes() const noexcept {
     return static_cast<std::size_t>(num_) * sizeof(T);
   }
 
  private:
+  [[noreturn]] static void no_memory() {
+#ifdef DMI_NO_EXCEPTIONS
+    detail::die("dmi::local", DMI_ENOMEM);
+#else
+    throw std::bad_alloc();
+#endif
+  }
+
   ptr<T> at_;
   int64_t num_;
   T *data_;
   bool writes_ = false;
   write_mode mode_ = write_mode::put;
-  int exceptions_ = std::uncaught_exceptions();
+  int exceptions_ = 0; /* that were on their way when writes_back was called */
 };
 
 /* ---- Arrays --------------------------------------------------------------------------------- */

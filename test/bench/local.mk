@@ -103,6 +103,20 @@ bench-seen: all test/bench/bench_seen_dmi
 
 .PHONY: bench-seen
 
+# C++ beside C.
+test/bench/bench_cxx_dmi: $(top_srcdir)/test/bench/bench_cxx_dmi.cc $(top_srcdir)/test/bench/bench.h $(cxx_headers) \
+	bin/dmicxx $(dmicc_needs)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CCLD)bin/dmicxx $(CFLAGS) -Wall -Wextra $< -o $@
+CLEANFILES += test/bench/bench_cxx_dmi
+if HAVE_CXX
+BENCH_TARGETS += bench-cxx
+endif
+bench-cxx: all test/bench/bench_cxx_dmi
+	$(PERL) $(top_srcdir)/test/bench/cxx $(abs_builddir)
+
+.PHONY: bench-cxx
+
 # What --trace costs, by the clock.
 BENCH_TARGETS += bench-trace
 bench-trace: all
