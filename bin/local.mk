@@ -24,6 +24,7 @@ perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
 dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Agent.pm \
+	Become.pm \
 	CommandLine.pm \
 	Control.pm \
 	Copy.pm \
@@ -33,6 +34,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Json.pm \
 	Key.pm \
 	Launch.pm \
+	Link.pm \
 	Look.pm \
 	LookText.pm \
 	Loop.pm \
@@ -47,6 +49,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Settings.pm \
 	Several.pm \
 	Show.pm \
+	Started.pm \
 	Status.pm \
 	Top.pm \
 	TopView.pm \

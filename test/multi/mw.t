@@ -364,10 +364,10 @@ for my $how ('deaf', 'ignoring', 'dismissed', 'stopped') {
 }
 
 # A number that may be somebody else's by now gets no signal.
-my $kill = 'BEGIN { *CORE::GLOBAL::kill = sub { print "kill @_\n" } } use DMI::Agent;'
-  . 'my $agent = bless { pid => 4711, loop => DMI::Loop->new }, "DMI::Agent";';
-for my $case (['', "kill KILL -4711\n"], ['$agent->{status} = 0;', '']) {
-  my $command = $t->spawn([$^X, '-I' . $t->top . '/bin/lib', '-e', "$kill $case->[0] \$agent->_kill"]);
+my $kill = 'BEGIN { *CORE::GLOBAL::kill = sub { print "kill @_\n" } } use DMI::Loop; use DMI::Started;'
+  . 'my $process = bless { pid => 4711, loop => DMI::Loop->new }, "DMI::Started";';
+for my $case (['', "kill KILL -4711\n"], ['$process->{status} = 0;', '']) {
+  my $command = $t->spawn([$^X, '-I' . $t->top . '/bin/lib', '-e', "$kill $case->[0] \$process->_kill"]);
   $command->wait_exit(0);
   is($command->out, $case->[1], $case->[1] ? 'the group is killed' : 'but not after its end');
 }

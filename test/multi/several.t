@@ -91,6 +91,39 @@ $several->wait_exit(7);
 is_deeply([sort map { /^(\S+): share (\S+) / ? "$1 $2" : () } split /\n/, $several->out],
   ['127.0.0.1 /', 'localhost 1/2', 'localhost/2 2/2'], '--hosts: in turn; who is alone has no part');
 
+# What a process leaves behind goes with it, though others of the same agent run on; what does not say whose
+# it was goes with the last one.
+my $leaves = put('leaves', <<'END');
+#!/usr/bin/perl
+# Leaves daemons behind, as a program would that hides something; the first process stays until it reads a line.
+use POSIX;
+open my $events, '>&=', $ENV{DMI_EVENT_FD};
+syswrite $events, qq({"event":"listening","port":1}\n);
+close $events;
+my $who = $ENV{DMI_JOIN_HOST} ? 'second' : 'first';
+$| = 1;
+for my $how ('', ' without a sign') {
+  if (fork == 0) {
+    POSIX::setsid();
+    exit if fork;
+    print "$who$how $$\n";
+    %ENV = () if $how;
+    exec '/bin/sleep', 1000;
+  }
+  wait;
+}
+<STDIN> if $who eq 'first';
+END
+pipe my $line, my $typed or die;
+$several = start(-n => 2, $leaves, { stdin => $line });
+my %left = map { my $who = $_; $who => DMITest::end_of($several->expect_out(qr/^$who (\d+)$/m)) }
+  map { ($_, "$_ without a sign") } qw(first second);
+ok($left{second}->(30), 'what the second process has left behind is gone');
+ok(!$left{$_}->(0), "$_: still there") for 'first', 'first without a sign', 'second without a sign';
+close $_ for $line, $typed;
+$several->wait_exit(0);
+ok($left{$_}->(0), "$_: gone") for sort keys %left;
+
 # ---- A program --------------------------------------------------------------------------------
 
 open my $key, '<', $t->key_file or die;

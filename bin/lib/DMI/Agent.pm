@@ -1,10 +1,11 @@
-# Agent.pm - what runs beside each process that dmimw starts, on the same host (dmimw --agent).
+# Agent.pm - what runs beside the processes that dmimw starts, on the same host (dmimw --agent): for one of
+# them, or for several.
 #
-# It starts the process, reports its output, its events and its end to dmimw, and sends it signals.
-# When dmimw or the connection to it is lost, it asks the process to leave, waits for a time, and
-# then kills it: no process outlives its dmimw for long.  Processes that the process has started and
+# It starts them (Started.pm), reports their output, events and ends to dmimw, and sends them signals.
+# When dmimw or the connection to it is lost, it asks them to leave, waits for a time, and
+# then kills them: no process outlives its dmimw for long.  Processes that a process has started and
 # left behind become children of the agent (it is a subreaper), whatever session they are in, and
-# are killed.  When the agent dies, the process asks to leave by itself, and the kernel kills it
+# are killed.  When the agent dies, its processes ask to leave by themselves, and the kernel kills them
 # after a time (dmirun --with-parent --grace).
 #
 # It must not use modules that do not come with Perl, write anything but frames to stdout, or end
@@ -13,29 +14,20 @@ package DMI::Agent;
 
 use strict;
 use warnings;
-use DMI::Copy;
+use Cwd ();
 use DMI::Frames;
-use DMI::Key;
 use DMI::Loop;
-use DMI::Munge;
-use Fcntl qw(F_SETFD);
-use File::Path ();
-use MIME::Base64 ();
+use DMI::Started;
 use POSIX ();
-use Socket qw(:DEFAULT :addrinfo);
 use Sys::Hostname ();
 
-my $default_port = 7880;
-my $most_queued = 256 << 10;    # bytes for dmimw; when there are more, the process has to wait
-my $chunk = 64 << 10;
-my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|finalized|member_lost|error)"/;
-my $most_in_pipe = 1 << 20;     # bytes: the limit of the kernel, unless root has changed it
+my $most_queued = 256 << 10;    # bytes for dmimw; when there are more, processes have to wait
 # The system call prctl, by its number on this processor, for PR_SET_CHILD_SUBREAPER.
 my %prctl = (x86_64 => 157, i386 => 172, i686 => 172, aarch64 => 167, armv7l => 172, riscv64 => 167,
   ppc64le => 171, s390x => 172, loongarch64 => 167);
 my $set_child_subreaper = 36;
 
-# bin: the directory of dmirun.  Returns the exit status.
+# become: of DMI::Become; version.  Returns the exit status.
 sub run {
   my ($class, %opt) = @_;
   # Signals of the terminal are for dmimw.  This fails where sshd has done it already, which does
@@ -44,16 +36,13 @@ sub run {
   my $loop = DMI::Loop->new;
   my $self = bless {
     loop => $loop,
-    bin => $opt{bin},
+    become => $opt{become},
     version => $opt{version},
+    dir => Cwd::getcwd(),
     timeout => 60,      # seconds of silence after which dmimw counts as lost
-    grace => 60,        # seconds that the process has for leaving when dmimw is lost
+    grace => 60,        # seconds that processes have for leaving when dmimw is lost
     heard => DMI::Loop::now(),
-    asked => 0,         # the process was asked to leave
-    streams => {},      # out and err of the process, while they are open
-    input => '',        # for the process: what it has not read yet
-    taken => 0,         # bytes of its output
-    words => '',        # for the control descriptor of the process: what is not written yet
+    processes => {},    # by their number: those of which something is left
   }, $class;
   open my $in, '<&', \*STDIN or die "dmimw: no stdin: $!\n";
   open my $out, '>&', \*STDOUT or die "dmimw: no stdout: $!\n";
@@ -64,11 +53,11 @@ sub run {
   my $prctl = $prctl{ (POSIX::uname())[4] };
   $self->{adopts} = $prctl && syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) == 0;
   $loop->orphans(sub { $self->_sweep }) if $self->{adopts};
-  $loop->signal($_ => sub { $self->_ask('TERM') }) for qw(TERM INT HUP);
+  $loop->signal($_ => sub { $self->_ask }) for qw(TERM INT HUP);
   $self->{frames} = DMI::Frames->new($loop, in => $in, out => $out,
     frame => sub { $self->_frame(@_) },
     closed => sub { $self->_lost },
-    drained => sub { $self->_look_at_queue });
+    drained => sub { $self->_drained });
   $self->{frames}->greeting;
   $self->{frames}->message('hello', version => $opt{version}, pid => $$,
     host => Sys::Hostname::hostname(), ssh => $ENV{SSH_CONNECTION});
@@ -79,26 +68,39 @@ sub run {
 
 # ---- Messages of dmimw -------------------------------------------------------------------------
 
-my %on = (
-  start => sub { $_[0]->_prepare(DMI::Frames->content($_[1])) },
-  file => sub { $_[0]->_copied($_[1]) },
-  key => sub { $_[0]->_unwrap_key($_[1]) },
-  signal => sub { $_[0]->_signal($_[1]) },
-  kill => sub { $_[0]->_kill },
-  in => sub { $_[0]->_input($_[1]) },
-  dead => sub { $_[0]->_tell_dead(DMI::Frames->content($_[1])) },
-  eof => sub { $_[0]{input_ends} = 1; $_[0]->_feed },
-  hold => sub { $_[0]{held} = 1 },
-  beat => sub { },
-);
-
 sub _frame {
-  my ($self, $word, $bytes) = @_;
+  my ($self, $word, $bytes, $number) = @_;
   $self->{heard} = DMI::Loop::now();
-  $self->{held} = 0;
-  my $call = $on{$word} or return;    # unknown: a newer dmimw may send it
-  $call->($self, $bytes);
+  $self->{held} = $word eq 'hold';
+  return if $word eq 'beat' || $word eq 'hold';
+  my $process = $self->{processes}{$number};
+  if ($word eq 'start' && !$process) {
+    $self->_take_times(DMI::Frames->content($bytes));
+    $process = $self->{processes}{$number} = $self->_process($number);
+  }
+  $process->take($word, $bytes) if $process;    # none: it has just ended
   return;
+}
+
+sub _take_times {
+  my ($self, $want) = @_;
+  my $timeout = $self->{timeout};
+  $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
+  $self->_beat if $self->{timeout} != $timeout;    # its interval depends on that
+  return;
+}
+
+sub _process {
+  my ($self, $number) = @_;
+  return DMI::Started->new(
+    number => $number,
+    mark => "$$.$number",
+    (map { $_ => $self->{$_} } qw(loop version become dir grace adopts)),
+    say => sub { $self->{frames}->send(@_[0, 1], $number) },
+    tell => sub { my ($word, %content) = @_; $self->{frames}->tell($number, $word, %content) },
+    full => sub { $self->{full} },
+    left => sub { return $self->_left($number) },
+    over => sub { $self->_over($number) });
 }
 
 # Both sides send something at regular intervals, so that a dead connection is noticed.
@@ -115,358 +117,52 @@ sub _beat {
   return;
 }
 
-# dmimw is lost: the process shall leave in order, and then the agent ends.
+# dmimw is lost: processes shall leave in order, and then the agent ends.
 sub _lost {
   my ($self) = @_;
   return if $self->{lost}++;
   $self->{loop}->cancel(delete $self->{beat});
-  return $self->{loop}->stop unless $self->{pid};
-  $self->_ask('TERM');
-  $self->_end_input;
-  $self->{loop}->after($self->{grace}, sub { $self->_kill });
-  $self->_look_at_queue;
-  return;
+  $_->lose for values %{ $self->{processes} };
+  return $self->_look_for_end;
 }
 
-# ---- Starting ----------------------------------------------------------------------------------
-
-sub _fail {
-  my ($self, $why) = @_;
-  $self->{frames}->message('failed', why => $why);
-  $self->_finish;
-  return;
-}
-
-sub _prepare {
-  my ($self, $want) = @_;
-  return if $self->{want};
-  $self->{want} = $want;
-  $self->{$_} = $want->{$_} for grep { $want->{$_} } qw(timeout grace);
-  $self->_beat;    # again, since the interval depends on that timeout
-  return $self->_fail("DMI $self->{version} is installed there, but $want->{version} here")
-    if $want->{version} ne $self->{version};
-  File::Path::make_path($want->{dir}, { error => \my $errors }) if $want->{copy};
-  return $self->_fail("no directory $want->{dir} there: $!") unless chdir $want->{dir};
-  if ($want->{copy}) {
-    $self->{copy} = DMI::Copy->new($want->{copy});
-    return $self->{frames}->message('copy') unless $self->{copy}->is_there;
-  }
-  return $self->_look_for_key;
-}
-
-# The program comes in pieces; no more: that was all.
-sub _copied {
-  my ($self, $bytes) = @_;
-  my $copy = $self->{copy} or return;
-  if (!eval { $bytes ne '' ? $copy->take($bytes) : $copy->finish; 1 }) {
-    delete $self->{copy};
-    return $self->_fail($@ =~ s/\n\z//r);
-  }
-  return if $bytes ne '';
-  delete $self->{copy};
-  return $self->_look_for_key;
-}
-
-sub _look_for_key {
+# A signal: the first request to leave, for all.
+sub _ask {
   my ($self) = @_;
-  my $want = $self->{want};
-  return $self->_find_key($want) if $want->{key_mark};
-  $want->{key} = MIME::Base64::decode_base64($want->{key}) if defined $want->{key};
-  return $self->_start($want);
-}
-
-# dmimw did not send the key, since others could read it on its way.  Takes it from a file here; if
-# that fails, dmimw has to send it encrypted by munge.
-sub _find_key {
-  my ($self, $want) = @_;
-  my $key = eval { DMI::Key->find($want->{key_file}) };
-  my $why = defined $key ? 'the key file there has another key' : $@ =~ s/\n\z//r;
-  return $self->{frames}->message('keyless', why => $why) unless _is_wanted($want, $key);
-  $want->{key} = $key;
-  return $self->_start($want);
-}
-
-sub _unwrap_key {
-  my ($self, $wrapped) = @_;
-  my $want = $self->{want};
-  return if !$want || $self->{pid} || $self->{finished};
-  $want->{key} = eval { DMI::Munge->unwrap($wrapped) };
-  return $self->_fail('the key is not there, and munge does not bring it: ' . $@ =~ s/\n\z//r)
-    unless defined $want->{key};
-  return $self->_fail('munge brings another key') unless _is_wanted($want, $want->{key});
-  return $self->_start($want);
-}
-
-sub _is_wanted {
-  my ($want, $key) = @_;
-  return defined $key && DMI::Key->mark($key, $want->{key_nonce}) eq $want->{key_mark};
-}
-
-sub _start {
-  my ($self, $want) = @_;
-  my %pipe;
-  for my $name (qw(in out err events control), defined $want->{key} ? 'key' : ()) {
-    pipe my $reader, my $writer or return $self->_fail("no pipe there: $!");
-    $pipe{$name} = [$reader, $writer];
-  }
-  my ($wrong, @command) = $self->_command($want, \%pipe);
-  return $self->_fail($wrong) if $wrong;
-  if ($pipe{key}) {
-    # A key is short: it fits into the pipe.
-    syswrite $pipe{key}[1], delete $want->{key};
-    close $pipe{key}[1];
-  }
-  my $pid = fork;
-  return $self->_fail("no process there: $!") unless defined $pid;
-  $self->_become(\@command, $want, \%pipe) if $pid == 0;
-  POSIX::setpgid($pid, $pid);    # parent and child both do this; the second one may fail
-  $self->{pid} = $pid;
-  close $pipe{$_}[0] for qw(in control);
-  close $pipe{$_}[1] for qw(out err events);
-  close $pipe{key}[0] if $pipe{key};
-  $self->{stdin} = $pipe{in}[1];
-  $self->{control} = $pipe{control}[1];
-  $_->blocking(0) for @$self{qw(stdin control)};
-  $self->_end_input unless $want->{stdin};
-  $self->_stream($_, $pipe{$_}[0]) for qw(out err);
-  $self->_await_events($pipe{events}[0]);
-  $self->{loop}->child($pid, sub { $self->_ended(@_) });
-  $self->{frames}->message('begun', pid => $pid);
+  my @begun = grep { $_->has_begun } values %{ $self->{processes} };
+  $_->ask('TERM') for @begun;
+  $self->{loop}->stop if !@begun && !$self->{ends};
   return;
 }
 
-# Returns ('' or what is wrong, the command).
-sub _command {
-  my ($self, $want, $pipe) = @_;
-  my @command = ("$self->{bin}/dmirun", '--with-parent', '--grace', $self->{grace});
-  push @command, '--key-fd', fileno $pipe->{key}[0] if $pipe->{key};
-  push @command, '-l', "$default_port+" if $want->{port} eq 'default';
-  push @command, '-l', 0 if $want->{port} eq 'any';
-  if (my $join = $want->{join}) {
-    my ($host) = grep { _resolves($_) } @{ $join->{hosts} };
-    return "this host does not know the name " . join(' or ', @{ $join->{hosts} })
-      . " of the host to join" unless defined $host;
-    push @command, '-i', $host, '-p', $join->{port};
-  }
-  return ('', @command, @{ $want->{options} }, @{ $want->{program} });
-}
-
-sub _resolves {
-  my ($name) = @_;
-  my ($error) = getaddrinfo($name, '', { socktype => SOCK_STREAM });
-  return !$error;
-}
-
-# In the child: becomes the process.
-sub _become {
-  my ($self, $command, $want, $pipe) = @_;
-  $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE CHLD);
-  POSIX::setpgid(0, 0);
-  POSIX::dup2(fileno $pipe->{in}[0], 0);
-  POSIX::dup2(fileno $pipe->{out}[1], 1);
-  POSIX::dup2(fileno $pipe->{err}[1], 2);
-  fcntl $_, F_SETFD, 0 for $pipe->{events}[1], $pipe->{control}[0], $pipe->{key} ? $pipe->{key}[0] : ();
-  %ENV = (%ENV, %{ $want->{env} // {} }, DMI_EVENT_FD => fileno $pipe->{events}[1],
-    DMI_CONTROL_FD => fileno $pipe->{control}[0]);
-  no warnings 'exec';
-  exec { $command->[0] } @$command;
-  syswrite STDERR, "dmimw: cannot run $command->[0]: $!\n";
-  POSIX::_exit(127);
-}
-
-sub _await_events {
-  my ($self, $handle) = @_;
-  $handle->blocking(0);
-  @$self{qw(events part)} = ($handle, '');
-  $self->{loop}->reads($handle, sub { $self->_take_events });
-  return;
-}
-
-# Passes on the events of the process (docs/events.md) that dmimw needs: those about the process
-# itself. It also reports all the others'.
-sub _take_events {
-  my ($self) = @_;
-  my $handle = $self->{events} or return;
-  my $count;
-  while ($count = sysread $handle, $self->{part}, $chunk, length $self->{part}) {
-    while ($self->{part} =~ s/\A([^\n]*)\n//) {
-      my $line = $1;
-      $self->{joined_as} = $1 if $line =~ /"pid":(\d+),"event":"joined"/;
-      $self->{frames}->send('event', $line) if !$self->{lost} && $line =~ $passed_on;
-    }
-  }
-  return if !defined $count && ($!{EAGAIN} || $!{EINTR});
-  delete $self->{events};
-  $self->{loop}->forget($handle);
-  close $handle;
-  return;
-}
-
-# ---- While it runs -----------------------------------------------------------------------------
-
-sub _stream {
-  my ($self, $name, $handle) = @_;
-  $handle->blocking(0);
-  $self->{streams}{$name} = $handle;
-  $self->_look_at_queue;
-  return;
-}
-
-# Reads the output of the process only while dmimw reads what the agent sends.  When dmimw is lost,
-# output is dropped, so that the process can go on to its end.
-sub _look_at_queue {
+# Processes wait in `write` while dmimw does not read what the agent sends.
+sub _drained {
   my ($self) = @_;
   my $frames = $self->{frames} or return;    # none yet: it is just being made
-  my $full = !$self->{lost} && $frames->queued > $most_queued;
-  for my $name (keys %{ $self->{streams} }) {
-    $self->{loop}->reads($self->{streams}{$name}, $full ? undef : sub { $self->_take($name) });
+  my $full = $frames->queued > $most_queued;
+  if ($full != !!$self->{full}) {
+    $self->{full} = $full;
+    $_->look_at_queue for values %{ $self->{processes} };
   }
-  $self->{loop}->stop if $self->{finished} && ($frames->queued == 0 || $self->{lost});
-  return;
+  return $self->_look_for_end;
 }
 
-# True when there was something to read.
-sub _take {
-  my ($self, $name) = @_;
-  $self->_take_events;    # an event goes before the line that the process writes about it
-  my $handle = $self->{streams}{$name} or return 0;
-  my $count = sysread $handle, my ($bytes), $chunk;
-  return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
-  if (!$count) {
-    delete $self->{streams}{$name};
-    $self->{loop}->forget($handle);
-    close $handle;
-    return 0;
-  }
-  $self->{taken} += $count;
-  $self->{frames}->send($name, $bytes) unless $self->{lost};
-  return 1;
-}
+# ---- What processes leave behind ----------------------------------------------------------------
 
-sub _input {
-  my ($self, $bytes) = @_;
-  $self->{input} .= $bytes;
-  return $self->_feed;
-}
-
-# Writes to the stdin of the process, and tells dmimw how much it has read.
-sub _feed {
-  my ($self) = @_;
-  my $stdin = $self->{stdin};
-  if (!$stdin) {    # the process has closed its stdin: input counts as read, and is dropped
-    $self->{frames}->message('took', bytes => length $self->{input}) if $self->{input} ne '';
-    $self->{input} = '';
-    return;
-  }
-  if ($self->{input} ne '') {
-    my $count = syswrite $stdin, $self->{input};
-    if (defined $count) {
-      substr $self->{input}, 0, $count, '';
-      $self->{frames}->message('took', bytes => $count);
-    }
-    elsif (!$!{EAGAIN} && !$!{EINTR}) {
-      $self->_end_input;
-      return $self->_feed;
-    }
-  }
-  $self->{loop}->writes($stdin, $self->{input} eq '' ? undef : sub { $self->_feed });
-  $self->_end_input if $self->{input} eq '' && $self->{input_ends};
-  return;
-}
-
-sub _end_input {
-  my ($self) = @_;
-  my $stdin = delete $self->{stdin} or return;
-  $self->{loop}->forget($stdin);
-  close $stdin;
-  return;
-}
-
-# Tells the process that another one, which dmimw had started, has ended: that is certain, since its
-# agent has waited for it (docs/crashes.md, "What a quorum is").
-sub _tell_dead {
-  my ($self, $dead) = @_;
-  return unless ($dead->{program} // '') =~ /\A[0-9a-f]{32}\z/ && ($dead->{member} // '') =~ /\A[1-9]\d*\z/;
-  $self->{words} .= "dead $dead->{program} $dead->{member}\n";
-  return $self->_feed_words;
-}
-
-sub _feed_words {
-  my ($self) = @_;
-  my $control = $self->{control} or return;
-  my $count = $self->{words} eq '' ? 0 : syswrite $control, $self->{words};
-  if (defined $count) { substr $self->{words}, 0, $count, '' }
-  elsif (!$!{EAGAIN} && !$!{EINTR}) { return $self->_end_words }
-  return $self->{loop}->writes($control, $self->{words} eq '' ? undef : sub { $self->_feed_words });
-}
-
-sub _end_words {
-  my ($self) = @_;
-  my $control = delete $self->{control} or return;
-  $self->{loop}->forget($control);
-  close $control;
-  return;
-}
-
-# ---- Its end -----------------------------------------------------------------------------------
-
-# Sends the first request to leave; a second signal would do more than that.
-sub _ask {
-  my ($self, $signal) = @_;
-  if (!$self->{pid}) {
-    $self->{loop}->stop if !$self->{finished};
-    return;
-  }
-  return if $self->{asked}++;
-  $self->_signal($signal);
-  return;
-}
-
-sub _signal {
-  my ($self, $signal) = @_;
-  return if $signal !~ /^(?:INT|TERM)$/ || $self->{finished};
-  return $self->_fail(undef) unless $self->{pid};    # not started yet: it waits for its key
-  $self->{asked}++;
-  kill $signal, $self->{pid} unless defined $self->{status};
-  return;
-}
-
-# Kills the process and its group.  _sweep kills what else it has started, when it has ended.
-sub _kill {
-  my ($self) = @_;
-  return $self->{loop}->stop unless $self->{pid};
-  # When it has ended, another process may have its pid.
-  kill KILL => -$self->{pid} unless defined $self->{status};
-  return;
-}
-
-sub _ended {
-  my ($self, $status) = @_;
-  $self->{status} = $status;
-  return if $self->{adopts};    # all orphans are children of the agent by now: _sweep follows
-  kill KILL => -$self->{pid};    # processes that it started and did not wait for
-  return $self->_told;
-}
-
-# Kills what the process has started and not waited for: these are children of the agent by now, and
-# so are their children when they have died.  Called after the end of each; done when none is left
-# that the agent may kill.  They have a second to end by themselves, as what serves the page of --web
-# does, which tells browsers first.
 sub _sweep {
   my ($self) = @_;
-  return if !defined $self->{status} || $self->{finished};
-  my @left = _children();
-  if (@left && !$self->{sweeps}) {
-    $self->{soon} //= $self->{loop}->after(1, sub { $self->{sweeps} = 1; $self->_sweep });
-    return;
-  }
-  return if grep { kill KILL => $_ } @left;
-  $self->{loop}->cancel(delete $self->{soon});
-  delete $self->{sweeps};
-  return $self->_told;
+  $_->sweep for grep { $_->has_ended } values %{ $self->{processes} };
+  return;
 }
 
-# The children of the agent.  Nobody has waited for them, so no other process can have their pids.
+# The children of the agent that it has not started.  Nobody has waited for them, so no other process can
+# have their pids.
+sub _orphans {
+  my ($self) = @_;
+  my %own = map { $_->pid => 1 } grep { $_->has_begun && !$_->has_ended } values %{ $self->{processes} };
+  return grep { !$own{$_} } _children();
+}
+
 sub _children {
   if (open my $file, '<', "/proc/$$/task/$$/children") { return split ' ', <$file> // '' }
   my @found;
@@ -477,40 +173,47 @@ sub _children {
   return @found;
 }
 
-# Reports the end of the process, after all its events and output.
-sub _told {
-  my ($self) = @_;
-  my $status = $self->{status};
-  $self->_take_events;
-  # Not more than the pipe can hold: another process may have the other end, and write on.
-  for my $name (qw(out err)) {
-    my $until = $self->{taken} + $most_in_pipe;
-    1 while $self->{taken} < $until && $self->_take($name);
-  }
-  for my $name (keys %{ $self->{streams} }) {
-    my $handle = delete $self->{streams}{$name};
-    $self->{loop}->forget($handle);
-    close $handle;
-  }
-  $self->_end_input;
-  $self->_end_words;
-  $self->{frames}->message('ended', status => $status, dead => $self->_is_dead ? 1 : 0);
-  $self->_finish;
-  return;
+# Those that this process, which has ended, has started: they have its mark in their environment, or are of
+# its group.  Those of which this cannot be known go when no process runs any more.
+sub _left {
+  my ($self, $number) = @_;
+  my @orphans = $self->_orphans or return;
+  return @orphans if !grep { !$_->has_ended } values %{ $self->{processes} };
+  my %mark = map { $_->mark => $_->number } values %{ $self->{processes} };
+  my %group = map { $_->pid => $_->number } grep { $_->has_begun } values %{ $self->{processes} };
+  return grep { (_owner($_, \%mark, \%group) // -1) == $number } @orphans;
 }
 
-# Whether the process that was a member has ended, for certain: it is the one that the agent has waited
-# for (and no wrapper of it), or nothing that was started is left.
-sub _is_dead {
-  my ($self) = @_;
-  return ($self->{joined_as} // 0) == $self->{pid} || ($self->{adopts} && !_children());
+# The number of the process that has started this one; undef: it cannot be known.
+sub _owner {
+  my ($pid, $mark, $group) = @_;
+  for my $word (_marks($pid)) { return $mark->{$word} if defined $mark->{$word} }
+  open my $file, '<', "/proc/$pid/stat" or return;
+  return (<$file> // '') =~ /.*\) \S \d+ (\d+) /s ? $group->{$1} : undef;
 }
 
-# Ends the agent when everything was sent.
-sub _finish {
+sub _marks {
+  my ($pid) = @_;
+  open my $file, '<', "/proc/$pid/environ" or return;
+  my $text = do { local $/; <$file> } // '';
+  return $text =~ /(?:\A|\0)DMI_AGENTS=([^\0]*)/ ? split ' ', $1 : ();
+}
+
+# ---- The end ------------------------------------------------------------------------------------
+
+# Nothing is left of this process.
+sub _over {
+  my ($self, $number) = @_;
+  delete $self->{processes}{$number};
+  $self->{ends} = 1 if $number == 0;    # that was the only one
+  return $self->_look_for_end;
+}
+
+# It ends when everything was sent; if it has several processes, when dmimw closes the connection.
+sub _look_for_end {
   my ($self) = @_;
-  $self->{finished} = 1;
-  $self->_look_at_queue;
+  return if %{ $self->{processes} } || !($self->{lost} || $self->{ends});
+  $self->{loop}->stop if $self->{lost} || $self->{frames}->queued == 0;
   return;
 }
 

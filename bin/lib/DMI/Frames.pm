@@ -1,14 +1,16 @@
 # Frames.pm - messages between dmimw and its agent, over the stdin and stdout of the command that
 # connects them (a pipe, ssh, srun).  docs/dmimw.md lists the frames.
 #
-# A frame is a line "WORD LENGTH\n" and LENGTH bytes.  The agent begins with a fixed line, so that
+# A frame is a line "WORD LENGTH\n" and LENGTH bytes.  One agent may have several processes: the frame
+# `who` has a number, and all frames up to the next one are about that process, at first 0.  The agent begins with a fixed line, so that
 # text which a login shell prints before is not taken for a frame.
 #
 #   my $frames = DMI::Frames->new($loop, in => $handle, out => $handle,
-#     frame => sub { my ($word, $bytes) = @_; ... }, closed => sub { my ($why) = @_; ... });
+#     frame => sub { my ($word, $bytes, $number) = @_; ... }, closed => sub { my ($why) = @_; ... });
 #   $frames->greeting    sends the agent's line        greeted => sub {...}  expects it first
-#   $frames->send($word, $bytes)
-#   $frames->message($word, key => value, ...)         as JSON; $frames->content($bytes) reads it
+#   $frames->send($word, $bytes [, $number])           of no process in particular, or of that one
+#   $frames->tell($number, $word, key => value, ...)   as JSON; $frames->content($bytes) reads it
+#   $frames->message($word, key => value, ...)         the same, of no process in particular
 package DMI::Frames;
 
 use strict;
@@ -24,7 +26,7 @@ my $json = JSON::PP->new->latin1->canonical;
 
 sub new {
   my ($class, $loop, %opt) = @_;
-  my $self = bless { loop => $loop, got => '', queue => '', noise => '', %opt }, $class;
+  my $self = bless { loop => $loop, got => '', queue => '', noise => '', about => 0, says_about => 0, %opt }, $class;
   $_->blocking(0) for @$self{qw(in out)};
   $self->_read_more(1);
   return $self;
@@ -36,10 +38,16 @@ sub queued { return length $_[0]{queue} }      # bytes that could not be written
 
 sub greeting { $_[0]->_put("\n$greeting") }
 sub message { my ($self, $word, %content) = @_; return $self->send($word, $json->encode(\%content)) }
+sub tell { my ($self, $number, $word, %content) = @_; return $self->send($word, $json->encode(\%content), $number) }
 
 sub send {
-  my ($self, $word, $bytes) = @_;
-  return $self->_put("$word " . length($bytes) . "\n$bytes");
+  my ($self, $word, $bytes, $number) = @_;
+  my $who = '';
+  if (defined $number && $number != $self->{says_about}) {
+    $self->{says_about} = $number;
+    $who = 'who ' . length($number) . "\n$number";
+  }
+  return $self->_put("$who$word " . length($bytes) . "\n$bytes");
 }
 
 sub _put {
@@ -138,7 +146,9 @@ sub _take {
     return if length $self->{got} < $head + $length;
     my $bytes = substr $self->{got}, $head, $length;
     substr $self->{got}, 0, $head + $length, '';
-    $self->{frame}->($word, $bytes);
+    if ($word ne 'who') { $self->{frame}->($word, $bytes, $self->{about}) }
+    elsif ($bytes =~ /\A\d{1,9}\z/) { $self->{about} = $bytes + 0 }
+    else { return $self->_broken }
     return unless $self->{in};
   }
   $self->_broken if $self->{got} !~ /\A(?:[a-z]{0,16}|[a-z]{1,16} \d{0,9})\z/;

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 use DMI::Dump;
 use DMI::Key;
+use DMI::Link;
 use DMI::Loop;
 use DMI::Member;
 use DMI::Munge;
@@ -38,10 +39,12 @@ sub new {
   my ($class, %opt) = @_;
   my $loop = DMI::Loop->new;
   my $self = bless {
-    loop => $loop, members => [], started => time, interrupts => 0, %opt,
+    loop => $loop, members => [], links => [], started => time, interrupts => 0,
+    numbers => 0, in => {}, there => {},    # kept by _file
+    %opt,
   }, $class;
   $self->{output} = DMI::Output->new($loop, launcher => $opt{launcher}, tag => $opt{tag}, log => $opt{log},
-    full => sub { my ($on) = @_; $_->pause($on) for @{ $self->{members} } },
+    full => sub { my ($on) = @_; $_->pause($on) for @{ $self->{links} } },
     empty => sub { $self->_look_for_end },
     broken => sub { $self->_nobody_reads });
   $SIG{PIPE} = 'IGNORE';
@@ -77,9 +80,9 @@ sub _new_member {
   my ($self, $line) = @_;
   my ($number, $name) = (0);
   do { $number++; $name = $number == 1 ? $line->{host} : "$line->{host}/$number" }
-    while grep { $_->name eq $name && !$_->is_gone } @{ $self->{members} };
+    while $self->{named}{$name} && !$self->{named}{$name}->is_gone;
   # The name of a process that has left may be used again.
-  @{ $self->{members} } = grep { $_->name ne $name } @{ $self->{members} };
+  @{ $self->{members} } = grep { $_->name ne $name } @{ $self->{members} } if $self->{named}{$name};
   my $member = DMI::Member->new(
     name => $name,
     line => $line,
@@ -88,21 +91,42 @@ sub _new_member {
     port_wish => defined $line->{port} || grep({ /^-l/ } @{ $self->{options} }) ? 'given'
       : $number == 1 && !$self->{slurm} ? 'default' : 'any',
     loop => $self->{loop},
-    timeout => $self->{timeout},
+    serial => ++$self->{numbers},
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
+  $self->{named}{$name} = $member;
+  $self->_file($member);
   return $member;
+}
+
+# Keeps which members are in which state, and which are not gone, so that a change of one of them does not
+# cost a look at all.
+sub _file {
+  my ($self, $member) = @_;
+  my ($serial, $state) = ($member->{serial}, $member->state);
+  delete $self->{in}{ $member->{filed} }{$serial} if defined $member->{filed};
+  $member->{filed} = $state;
+  $self->{in}{$state}{$serial} = $member;
+  if ($member->is_gone) { delete $self->{there}{$serial} }
+  else { $self->{there}{$serial} = $member }
+  return;
+}
+
+# Those in these states, in the order of their lines.
+sub _in {
+  my ($self, @states) = @_;
+  return sort { $a->{serial} <=> $b->{serial} } map { values %{ $self->{in}{$_} // {} } } @states;
 }
 
 sub _way {
   my ($self, $line) = @_;
   my %opt = map { $_ => $self->{$_} } qw(bin where ssh ask);
   return $self->{ways}{srun} //= DMI::Way::Slurm->new(%opt) if $self->{slurm};
-  return DMI::Way::Local->new(%opt)
+  return $self->{ways}{local} //= DMI::Way::Local->new(%opt)
     if $line->{host} eq $line->{address} && DMI::Way::Local->is_here($line->{host});
   return $self->{ways}{ssh} //= DMI::Way::Ssh->new(%opt);
 }
@@ -110,26 +134,50 @@ sub _way {
 # Lets processes connect, as many at once as allowed; the first process comes first.
 sub _connect {
   my ($self) = @_;
+  my @waiting = $self->_in('waiting') or return;
+  @waiting = sort { ($b == $self->{first}) <=> ($a == $self->{first}) } @waiting;
   my %busy;
-  my @members = sort { ($b == $self->{first}) <=> ($a == $self->{first}) } @{ $self->{members} };
-  for my $member (grep { $_->state eq 'connecting' } @members) {
-    $busy{ $member->{way}->name }++;
-    $busy{"host $member->{line}{host}"}++;
-  }
-  for my $member (grep { $_->state eq 'waiting' } @members) {
-    my ($way, $host) = ($member->{way}, "host $member->{line}{host}");
-    # sshd refuses some connections when more than ten have not logged in yet.
-    next if $member->state ne 'waiting' || ($busy{ $way->name } // 0) >= $way->at_once || ($busy{$host} // 0) >= 8;
-    $busy{ $way->name }++;
-    $busy{$host}++;
-    $member->connect;
+  for my $link (grep { $_->is_connecting } @{ $self->{links} }) { $busy{$_}++ for _busy_with($link) }
+  for my $member (@waiting) {
+    next if $member->state ne 'waiting';
+    my $link = $self->_link($member, \%busy) or next;
+    $member->connect($link);
+    $link->connect if $link->is_waiting;
   }
   return;
+}
+
+# What there may not be too much of at once.
+sub _busy_with { my ($link) = @_; return ($link->way->name, 'host ' . $link->line->{host}) }
+
+# The connection for a process: one that has room for it, or else a new one; none: not yet.
+sub _link {
+  my ($self, $member, $busy) = @_;
+  my $way = $member->{way};
+  if ($way->processes > 1) {
+    my ($link) = grep { $_->way == $way && $_->has_room } @{ $self->{links} };
+    return $link if $link;
+  }
+  my $link = DMI::Link->new(way => $way, line => $member->{line}, loop => $self->{loop}, timeout => $self->{timeout},
+    over => sub { $self->_connection_over });
+  my ($name, $host) = _busy_with($link);
+  # sshd refuses some connections when more than ten have not logged in yet.
+  return if ($busy->{$name} // 0) >= $way->at_once || ($busy->{$host} // 0) >= 8;
+  $busy->{$_}++ for $name, $host;
+  push @{ $self->{links} }, $link;
+  return $link;
+}
+
+sub _connection_over {
+  my ($self) = @_;
+  @{ $self->{links} } = grep { !$_->is_over } @{ $self->{links} };
+  return $self->_look;
 }
 
 # Called at every change of state of a process.
 sub _changed {
   my ($self, $member) = @_;
+  $self->_file($member);
   $self->{known}{ _key_of($_) } = $member for grep { defined } $member->identity;
   if (!$member->{told_end} && $member->is_final) {
     $member->{told_end} = 1;
@@ -160,21 +208,23 @@ sub _look {
   return;
 }
 
+# Those that others can join, the best ones first.
+sub _doors { my ($self) = @_; return grep { $_->is_door } map { $self->_in($_) } qw(opened joined listening) }
+
 # Starts all processes that wait to join, when there is one to join.
 sub _join_all {
   my ($self) = @_;
-  my @early = grep { !$_->is_final && !$_->is_running && $_ != $self->{first} }
-    @{ $self->{members} } or return;
+  my @early = grep { $_ != $self->{first} } $self->_in(qw(waiting connecting connected)) or return;
   if ($self->{outside}) {
     $self->_start($_, undef) for grep { $_->state eq 'connected' } @early;
     return;
   }
-  my ($door) = sort { $b->rank <=> $a->rank } grep { $_->is_door } @{ $self->{members} };
+  my ($door) = $self->_doors;
   if ($door) {
     $self->_start($_, $door) for grep { $_->state eq 'connected' } @early;
     return;
   }
-  return if grep { $_->state eq 'starting' } @{ $self->{members} };
+  return if %{ $self->{in}{starting} // {} };
   return if !$self->{first}->is_running && !$self->{first}->is_final;
   # No process is left that they could join: the program ends, or never began.
   $self->say('not started, there is no process to join: ' . join ', ', map { $_->name } @early)
@@ -235,7 +285,7 @@ sub _names {
   return $self->{bind} if defined $self->{bind} && $self->{first}{way}->name eq 'local';
   my $name = $door->{line}{address};
   # The address of this host, as seen from there.
-  my ($us) = split ' ', $member->{hello}{ssh} // '';
+  my ($us) = split ' ', ($member->hello // {})->{ssh} // '';
   my $own = $name =~ /^(?:localhost|127\.|::1$)/ ? undef : $name;
   return grep { defined } $own, $us, Sys::Hostname::hostname();
 }
@@ -322,7 +372,7 @@ sub _judge {
 sub _is_to_be_restarted {
   my ($self, $member) = @_;
   return 0 if !$self->{restart} || $self->{interrupts} || $self->{too_few} || $member->{asked};
-  return $self->{outside} || grep { $_->is_door } @{ $self->{members} };
+  return $self->{outside} || $self->_doors;
 }
 
 # Seconds before it is started again: twice as long each time, unless it had been a member for some time.
@@ -367,7 +417,7 @@ sub _look_for_enough {
 
 sub _look_for_end {
   my ($self) = @_;
-  return if grep { !$_->is_gone } @{ $self->{members} };
+  return if %{ $self->{there} } || grep { !$_->is_over } @{ $self->{links} };
   return if $self->{judging} || $self->{output}->queued;
   $self->{loop}->stop;
   return;
@@ -442,14 +492,14 @@ sub _nobody_reads {
 # Ctrl+Z stops dmimw only: tells the agents not to expect messages from it.
 sub _suspend {
   my ($self) = @_;
-  $_->hold for @{ $self->{members} };
+  $_->hold for @{ $self->{links} };
   kill STOP => $$;
   return;
 }
 
 sub _resume {
   my ($self) = @_;
-  $_->beat for @{ $self->{members} };
+  $_->beat for @{ $self->{links} };
   $self->_read_input;
   return;
 }

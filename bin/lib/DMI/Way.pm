@@ -12,6 +12,7 @@
 #                                  # reach the host, best first, once the agent has said hello
 #   sub reason { my ($self, $text, $status) = @_; ... }     # optional: why it failed, in one line
 #   sub at_once { 64 }             # optional: how many may be connecting at the same time
+#   sub processes { 1 }            # optional: how many processes one agent may have
 #   sub own_session { 1 }          # optional: away from the terminal and its signals
 #   sub is_private { 1 }           # optional: nobody on the network can read what it carries
 #
@@ -26,6 +27,7 @@ sub new { my ($class, %opt) = @_; return bless {%opt}, $class }
 
 sub addresses { my ($self, $line) = @_; return $line->{address} }
 sub at_once { return 64 }
+sub processes { return 1 }
 sub own_session { return 1 }
 sub is_private { return 1 }
 
@@ -59,6 +61,8 @@ use Socket qw(:DEFAULT :addrinfo);
 use Sys::Hostname ();
 
 sub name { return 'local' }
+# Each process needs some descriptors of its agent, and some of its time.
+sub processes { return 32 }
 sub command { my ($self) = @_; return ($^X, "$self->{bin}/dmimw", '--agent') }
 
 # True if the name means this host, that is, if its address can be bound.
