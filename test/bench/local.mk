@@ -117,6 +117,15 @@ bench-cxx: all test/bench/bench_cxx_dmi
 
 .PHONY: bench-cxx
 
+# Calls in Python.
+if HAVE_PYTHON
+BENCH_TARGETS += bench-python
+endif
+bench-python: all
+	$(PERL) $(top_srcdir)/test/bench/python $(abs_builddir) $(PYTHON3)
+
+.PHONY: bench-python
+
 # What --trace costs, by the clock.
 BENCH_TARGETS += bench-trace
 bench-trace: all
