@@ -91,6 +91,38 @@ $several->wait_exit(7);
 is_deeply([sort map { /^(\S+): share (\S+) / ? "$1 $2" : () } split /\n/, $several->out],
   ['127.0.0.1 /', 'localhost 1/2', 'localhost/2 2/2'], '--hosts: in turn; who is alone has no part');
 
+# What starts the program, and its name, are for all of them; arguments are for the first one.  But scripts of Python
+# have theirs everywhere.
+my $python = put('python3', "#!/bin/sh\nexec '$shows' \"\$@\"\n");
+put('script', "#!/usr/bin/env python3\n");
+for my $case ([['/usr/bin/env', 'A=1', $shows, 'a'], 'a', ''], [[$python, '-u', 'prog.py', 'a'], '-u prog.py a', '-u prog.py a'],
+  [['/usr/bin/env', $python, 'prog.py', 'a'], 'prog.py a', 'prog.py a'], [['/bin/sh', '-c', "exec $shows a"], 'a', 'a']) {
+  my ($command, $first, $joins) = @$case;
+  $several = start(-n => 3, @$command);
+  $several->wait_exit(7);
+  is_deeply([sort $several->out =~ /joins (\S+ args: .*)\n/g], ["localhost args: $joins", "localhost args: $joins", "none args: $first"], "@$command");
+}
+{
+  local $ENV{PATH} = "$dir:$ENV{PATH}";    # the script is run by the python3 that stands there
+  $several = start(-n => 3, "$dir/script", 'a');
+  $several->wait_exit(7);
+  is_deeply([sort $several->out =~ /joins (\S+ args: \S+ a)\n/g], [map { "$_ args: $dir/script a" } 'localhost', 'localhost', 'none'], 'a script of Python, by its first line');
+}
+
+# The others cannot join: a line says that the first one is alone.
+my $alone = put('alone', <<'END');
+#!/bin/sh
+[ -z "$DMI_JOIN_HOST" ] || exit 3
+echo '{"event":"listening","port":1}' > /dev/fd/$DMI_EVENT_FD
+trap 'exit 0' INT TERM
+read line < never
+END
+POSIX::mkfifo("$dir/never", 0600) or die;
+$several = start(-n => 3, $alone);
+$several->expect_err(qr/^dmirun: none of the other processes has joined, and the first one runs on alone: Ctrl\+C asks it to leave\n/m);
+$several->signal('INT');
+$several->wait_exit(1);
+
 # What a process leaves behind goes with it, though others of the same agent run on; what does not say whose
 # it was goes with the last one.
 my $leaves = put('leaves', <<'END');

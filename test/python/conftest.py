@@ -122,9 +122,12 @@ class Programs:
         path.write_text(textwrap.dedent(text))
         return str(path)
 
-    def start(self, text, *args, join=None, opts=(), env=None, name=None, wait=True):
-        """Starts a process of a script (its text, or path), the first one or one that joins another."""
-        path = self.script(text)
+    def start(self, text, *args, join=None, opts=(), env=None, name=None, wait=True, command=None):
+        """Starts a process of a script (its text, or path), the first one or one that joins another.
+
+        command: what to run, and its arguments, instead of Python, the script and `args`.
+        """
+        program = command or [sys.executable, self.script(text), *map(str, args)]
         self.num += 1
         command = [os.path.join(BUILD, "bin/dmirun"), "-l", "0", *opts]
         contact = self.folder / f"contact{self.num}"
@@ -133,7 +136,7 @@ class Programs:
         else:
             command += ["-i", f"@{join.contact}"]
         process = Process(
-            subprocess.Popen(command + [sys.executable, path, *map(str, args)], stdin=subprocess.PIPE,
+            subprocess.Popen(command + program, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                              env=self.environment(env or {})),
             name or f"process {self.num}")

@@ -84,6 +84,12 @@ def test_farm(programs):
     assert "2^p - 1 is prime for p = 2 3 5 7 13 17 19 31 61 89 107 127" in out and " 0 have failed" in out
 
 
+def test_farm_of_several(programs):
+    """dmirun -n 4 python3 farm.py, as the chapter says."""
+    out = programs.start(os.path.join(EXAMPLES, "farm.py"), 100, opts=("-n", "4")).ends()
+    assert "2^p - 1 is prime for p = 2 3 5 7 13 17 19 31 61 89" in out and " 0 have failed" in out
+
+
 def listings():
     """The programs of the chapter, by name, with the lines that it shows."""
     with open(os.path.join(TOP, "docs/python.md"), encoding="utf-8") as file:

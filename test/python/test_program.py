@@ -1,5 +1,6 @@
 """Programs in Python: beginning, threads, processes that join and leave, exceptions, what is refused."""
 import re
+import sys
 
 import pytest
 
@@ -39,6 +40,50 @@ def test_joins_and_leaves(programs):
         process.interrupt()
         process.expect_err("=== left ===")
         process.ends()
+
+
+SEVERAL = """\
+#!%s
+import sys
+import dmi
+
+def where():
+    return dmi.rank(), sys.argv[1:]
+
+def main():
+    for notice in dmi.notices():
+        notice.welcome()
+        if notice.id == 1:
+            print(dmi.create(notice, where).join())
+            return
+
+dmi.run(main)
+"""
+
+
+@pytest.mark.parametrize("words", ["PYTHON several.py", "PYTHON ./several.py a", "PYTHON -u HERE/several.py a", "env PYTHON several.py a",
+                                   "./several.py a", "bash -c ./several.py"])
+def test_several(programs, words):
+    """dmirun -n with each way to start a script, as the user would; and it finds the module by itself."""
+    path = programs.folder / "several.py"
+    path.write_text(SEVERAL % sys.executable)
+    path.chmod(0o755)
+    command = words.replace("PYTHON", sys.executable).replace("HERE", str(programs.folder)).split()
+    first = programs.start("", command=command, opts=("-n", "2"), env={"PYTHONPATH": ""})
+    assert first.ends() == f"(1, {['a'] if words.endswith('a') else []})"
+
+
+def test_several_join(programs):
+    """dmirun -n 2 -i: both of them join a program that runs."""
+    first = programs.start(HELLO)
+    first.expect("^hello from 0")
+    others = programs.start(HELLO, join=first, opts=("-n", "2"))
+    for num in 1, 2:
+        first.expect(f"^hello from {num} ")
+    others.interrupt()
+    others.ends()
+    first.interrupt()
+    first.ends()
 
 
 def test_exception_in_main(programs):

@@ -46,7 +46,7 @@ sub program {
   die "no program given; dmirun -h says how to use it\n" unless @ARGV;
   my $program = DMI::Program::path($ARGV[0], $self->{bin});
   DMI::Program::check($program, @ARGV);
-  DMI::Program::find_module($program, $self->_python_dir);
+  DMI::Program::find_module($self->_python_dir, @ARGV);
   if (defined $opt->{web}) {
     require DMI::Web::Start;
     DMI::Web::Start::beside($opt, $env, $self->own_program);

@@ -8,6 +8,7 @@ use Cwd ();
 use DMI::Control;
 use DMI::Copy;
 use DMI::Key;
+use DMI::Program;
 use DMI::Set;
 use File::Spec ();
 use Text::ParseWords ();
@@ -69,10 +70,11 @@ sub run {
     if defined $opt->{p} && (!defined $opt->{i} || $opt->{i} =~ /^\@/);
   my @outside = map { defined $opt->{$_} ? ("-$_", $opt->{$_}) : () } qw(i p);
   die "no program given; $launcher -h says how to use it\n" unless @program;
+  my @joining = DMI::Program::joining(@program);
   # Elsewhere they would be ignored silently.
-  die "$program[1]: processes that join (-i) have no arguments, as DMI_main does not run in them; options of "
+  die "$program[@joining]: processes that join (-i) have no arguments, as DMI_main does not run in them; options of "
     . "$launcher go before $program[0]\n"
-    if defined $opt->{i} && @program > 1;
+    if defined $opt->{i} && @program > @joining;
   my $require = number($opt, 'require', 1) // 1;
   die "--require $require: only " . @$lines . " lines are used\n" if $require > @$lines;
   my $log = _log_directory($opt->{log});
@@ -80,7 +82,7 @@ sub run {
   my $key_file = $opt->{key} // $ENV{DMI_KEY_FILE};
   $key_file = File::Spec->rel2abs($key_file) if defined $key_file;
   my $set = DMI::Set->new(
-    lines => $lines, first => $what{first} // 0, spare => $what{spare} // [], program => \@program, name => $name,
+    lines => $lines, first => $what{first} // 0, spare => $what{spare} // [], program => \@program, joining => \@joining, name => $name,
     options => [(defined $opt->{contact} ? ('--contact', $opt->{contact}) : ()), @outside, @{ $what{options} }],
     outside => @outside > 0, slurm => $what{slurm}, launcher => $launcher,
     key => $what{key} // DMI::Key->read($key_file), key_file => $key_file, tag => $opt->{tag}, log => $log,

@@ -19,13 +19,35 @@ sub starts_dmi {
   return 0;
 }
 
+# The file that an argument names, as a shell would find it; undef: none.
+sub _file_of {
+  my ($arg) = @_;
+  my ($path) = grep { -f } $arg =~ m{/} ? $arg : map { "$_/$arg" } split /:/, $ENV{PATH} // '';
+  return $path;
+}
+
 # True if this argument may be something that a debugger or a shell starts: a command line, a
 # program, a script.
 sub may_be_started {
   my ($arg) = @_;
-  return 1 if $arg =~ /\s/;
-  my ($path) = grep { -f } $arg =~ m{/} ? $arg : map { "$_/$arg" } split /:/, $ENV{PATH} // '';
+  return 1 if $arg =~ /\s/ || is_python($arg);
+  my $path = _file_of($arg);
   return defined $path && -x $path && (starts_dmi($path) // 1);
+}
+
+# The words of a command that a process needs that joins.  The arguments of a program in C are for
+# DMI_main, which does not run there; but what starts the program, such as env or a debugger, needs its name,
+# and Python needs its script.  The script itself may read its arguments in any process.
+sub joining {
+  my (@words) = @_;
+  for my $i (0 .. $#words) {
+    return @words if is_python($words[$i]) || _is_python_script($words[$i]);
+    my $path = _file_of($words[$i]);
+    # What is not here may be on another host.
+    return $words[0] if $i == 0 && (!defined $path || (starts_dmi($path) // 1));
+    return @words[0 .. $i] if $i && may_be_started($words[$i]);
+  }
+  return @words;
 }
 
 # The file to run: as given, or from PATH when it names no directory, as a shell does; or one of
@@ -54,11 +76,21 @@ sub is_python {
   return $path =~ m{(?:^|/)(?:python|pypy)[\d.]*\z};
 }
 
-# Adds the directory of the module dmi to where Python looks for modules, if it is not there already:
-# `dir`, or none.
+# True for a file whose first line has Python run it: "#!/usr/bin/python3", "#!/usr/bin/env python3".
+sub _is_python_script {
+  my ($name) = @_;
+  my $path = _file_of($name) // return 0;
+  open my $file, '<:raw', $path or return 0;
+  read $file, my $text, 256;
+  my ($words) = ($text // '') =~ /\A#!\s*([^\n]*)/ or return 0;
+  return scalar grep { is_python($_) } split ' ', $words;
+}
+
+# Adds the directory of the module dmi to where Python looks for modules, if one of these words is Python, or a
+# script or a command line for it, and the directory is not there already: `dir`, or none.
 sub find_module {
-  my ($path, $dir) = @_;
-  return if !is_python($path) || !-d "$dir/dmi";
+  my ($dir, @words) = @_;
+  return if !-d "$dir/dmi" || !grep { is_python($_) || _is_python_script($_) } map { ($_, split) } @words;
   my @there = grep { $_ ne '' } split /:/, $ENV{PYTHONPATH} // '';
   $ENV{PYTHONPATH} = join ':', @there, $dir unless grep { $_ eq $dir } @there;
   return;

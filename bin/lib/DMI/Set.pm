@@ -30,7 +30,7 @@ my $settled = 60;               # seconds as a member after which the pauses beg
 my $dump_asks = 3;              # processes that are asked what all are doing, until one answers
 my $input_window = 64 << 10;    # bytes of our stdin that the first process may not have read yet
 
-# program => [./prog, args]; lines => of NodeFile, to be used; spare => further lines of the file;
+# program => [./prog, args]; joining => [what of it processes that join need]; lines => of NodeFile, to be used; spare => further lines of the file;
 # first => index of the line that starts the program; and the options of the command line: options,
 # tag, log, require, restart, timeout, grace, env, dir, key (the line), key_file (its name, or undef), bin,
 # where, ssh, ask, name, version, copy (of DMI::Copy::describe, or undef); launcher => the name of the command, for messages;
@@ -238,12 +238,11 @@ sub _start {
   my $line = $member->{line};
   my $first = $member == $self->{first} && !$self->{outside};
   $member->{door} = $door;
-  # Only the first process has the arguments: DMI_main does not run in those that join.
   $member->start(
     version => $self->{version},
     dir => $self->{dir},
     options => [@{ $self->{options} }, @{ $line->{options} }],
-    program => $first ? $self->{program} : $line->{witness} ? [] : [$self->{program}[0]],
+    program => $first ? $self->{program} : $line->{witness} ? [] : $self->{joining},
     env => $self->{env},
     port => $member->{port_wish},
     stdin => $first ? 1 : 0,
@@ -363,7 +362,19 @@ sub _judge {
   return $self->_restart($member) if $member->{again};
   $self->{problems}++;
   $self->{failures}++ if $member->{failed} = !$member->{survived};
+  $self->_look_for_company;
   return $self->_look_for_enough;
+}
+
+# The first process may wait for others that nobody else will start.
+sub _look_for_company {
+  my ($self) = @_;
+  my ($first, @others) = ($self->{first}, grep { $_ != $self->{first} } @{ $self->{members} });
+  return if $self->{alone} || $self->{outside} || $self->{interrupts} || $self->{restarting} || !$first->is_running;
+  return if grep { defined $_->{joined} || !$_->is_final || !defined $_->problem || $_->{again} } @others;
+  $self->{alone} = 1;
+  $self->say('none of the other processes has joined, and the first one runs on alone: Ctrl+C asks it to leave');
+  return;
 }
 
 # ---- Starting lost ones again ------------------------------------------------------------------
