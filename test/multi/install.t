@@ -255,6 +255,30 @@ my @own;
 File::Find::find(sub { push @own, $File::Find::name if /dmi/ }, "$dir/dest$configured");
 is_deeply(\@own, [], 'and no directory of its own');
 
+# ---- Debian packages ---------------------------------------------------------------------------
+
+# Is each installed file in a package, or listed as being in none?  As dh_missing asks, which nobody
+# sees before a package is built.
+sub check_packages {
+  my @patterns = map { my $text = content($_); $text =~ s/#.*//gr =~ /^(\S+)/mg } glob("$top/debian/*.install"), "$top/debian/not-installed";
+  my @missing;
+  for my $file (@_) {
+    my $path = "usr/$file" =~ s{^usr/lib/(?!python)}{usr/lib/ARCH/}r =~ s{/python3[\d.]*/(?:dist|site)-packages/}{/python3/dist-packages/}r;
+    push @missing, $path if !grep { matches($path, $_) } @patterns;
+  }
+  cmp_ok(scalar @patterns, '>', 20, 'debian/ says where files go');
+  is(join("\n", @missing), '', 'and each installed file is in a package');
+  return;
+}
+
+# Does a pattern of the shell name this path, or a directory above it?
+sub matches {
+  my ($path, $pattern) = @_;
+  my $expression = quotemeta($pattern) =~ s/\\\*/[^\/]*/gr =~ s/\\\[\\!(\w)\\\]/[^$1]/gr;
+  return $path =~ m{^$expression(?:/|$)};
+}
+check_packages(@installed) if $configured eq '/usr/local';
+
 my $own = "$dir/own";
 run("make -C $build install prefix=$own");
 is_deeply([files($own)], \@installed, 'a prefix of its own: the same files');
