@@ -31,9 +31,18 @@ void dmi_look_yields(struct dmi_look_one *one, int64_t now) {
   one->yields = now;
 }
 
+void dmi_look_follows(struct dmi_look_one *one, bool follows) {
+  one->follows = follows;
+}
+
+bool dmi_look_may_follow(const struct dmi_look_past *past, const struct dmi_look_rule *rule) {
+  return rule->us != 0 && (rule->us != DMI_LOOK_AUTO || past->step <= VAIN_RESTS);
+}
+
 bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now) {
   const int64_t away = now - one->yields;
   const bool silent = now - one->news >= one->most;
+  if (one->follows && away < SLICE_NS && !silent) return true;
   if (away < BUSY_NS && !silent && now - one->begin < MOST_NS) return true;
   if (away >= SLICE_NS) {
     one->is = DMI_LOOK_CROWDED;
@@ -61,7 +70,7 @@ void dmi_look_end(struct dmi_look_past *past, const struct dmi_look_rule *rule,
       if (past->step < VAIN_RESTS) past->step = twice(past->step, 1, VAIN_RESTS);
       break;
     case DMI_LOOK_CROWDED:
-      past->step = twice(past->step, VAIN_RESTS, CROWDED_RESTS);
+      past->step = twice(past->step, 2 * VAIN_RESTS, CROWDED_RESTS);
       break;
     default:
       break;

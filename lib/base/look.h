@@ -54,6 +54,7 @@ struct dmi_look_one {
   int64_t news;   /* when something came, or it began */
   int64_t yields; /* when the last yield began */
   bool found;     /* something came */
+  bool follows;   /* more of something long is on its way */
   enum dmi_look_is is;
 };
 
@@ -62,6 +63,11 @@ bool dmi_look_rests(struct dmi_look_past *past, const struct dmi_look_rule *rule
 void dmi_look_begin(struct dmi_look_one *one, const struct dmi_look_rule *rule, int64_t now);
 void dmi_look_news(struct dmi_look_one *one, int64_t now);
 void dmi_look_yields(struct dmi_look_one *one, int64_t now);
+/* While more of something long is on its way a look ends only when it is silent or others compute:
+ * who sleeps then is woken for each piece, at the cost of the one that sends. */
+void dmi_look_follows(struct dmi_look_one *one, bool follows);
+/* True if such a look may begin though others rest. */
+bool dmi_look_may_follow(const struct dmi_look_past *past, const struct dmi_look_rule *rule);
 /* After the yield: true if it pays to look again.  Otherwise `is` says how the look was. */
 bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now);
 /* Decides how many waits rest now. */

@@ -18,10 +18,23 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
+/* Ends to wait until the link can be written to. */
+static void stop_writable(struct dmi_conn *conn) {
+  if (!ev_is_active(&conn->writable)) return;
+  ev_io_stop(conn->net->loop, &conn->writable);
+  conn->net->full--;
+}
+
+void dmi_conn_await_writable(struct dmi_conn *conn) {
+  if (ev_is_active(&conn->writable)) return;
+  ev_io_start(conn->net->loop, &conn->writable);
+  conn->net->full++;
+}
+
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events) {
-  (void)events;
+  (void)loop, (void)events;
   struct dmi_conn *conn = io->data;
-  if (!dmi_send_writable(conn->peer)) ev_io_stop(loop, io);
+  if (!dmi_send_writable(conn->peer)) stop_writable(conn);
 }
 
 static void finish(struct dmi_conn *conn);
@@ -155,7 +168,7 @@ err:
 static void dissolve(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
   dmi_lend_end(conn);
-  ev_io_stop(net->loop, &conn->writable);
+  stop_writable(conn);
   ev_timer_stop(net->loop, &conn->patience);
   if (conn->prev != NULL)
     conn->prev->next = conn->next;
@@ -213,7 +226,7 @@ void dmi_conn_end(struct dmi_conn *conn) {
   dmi_outgoing_free(rest);
   conn->sent_end = true;
   conn->link->ops->finish(conn->link);
-  ev_io_stop(conn->net->loop, &conn->writable);
+  stop_writable(conn);
   if (conn->got_eof) {
     finish(conn);
   } else if (!conn->member) {

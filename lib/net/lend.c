@@ -155,9 +155,10 @@ void dmi_lend_look(struct dmi_net *net) {
   const struct dmi_look_rule *rule = &net->config.look;
   struct dmi_look_one one;
   int64_t now;
-  if (!net->served || is_asked(net)) return;
+  if (!net->served || net->full != 0 || is_asked(net)) return;
   net->served = false;
   if (dmi_look_rests(&net->look, rule)) return;
+  net->looks++;
   dmi_look_begin(&one, rule, dmi_clock_ns());
   do {
     bool news = serve(net);
@@ -319,6 +320,14 @@ static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
   return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
 }
 
+/* True if it is worth to call receive.  For the rest of something long that is found out without
+ * the lock of the socket, for which what arrives would have to wait. */
+static bool may_receive(const struct dmi_conn *conn) {
+  struct pollfd in = {.fd = conn->link->in, .events = POLLIN};
+  if (conn->link->ops->arm != NULL || !dmi_receive_is_long(conn)) return true;
+  return poll(&in, 1, 0) != 0;
+}
+
 /* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
  * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
@@ -330,7 +339,7 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
   dmi_look_begin(&one, &loan->net->config.look, dmi_clock_ns());
   do {
     uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
-    loan->owed = !dmi_receive_lent(conn);
+    loan->owed = may_receive(conn) && !dmi_receive_lent(conn);
     now = dmi_clock_ns(); /* handling what has come may take longer than a yield */
     if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
       loan->used = true;
@@ -338,10 +347,12 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
     }
     if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
     if (loan->owed || !waits(word, bit)) return DMI_LOOK_PAID;
+    dmi_look_follows(&one, dmi_receive_is_long(conn));
     dmi_look_yields(&one, now);
     sched_yield();
   } while (dmi_look_goes_on(&one, dmi_clock_ns()));
-  return one.is == DMI_LOOK_CROWDED ? one.is : DMI_LOOK_VAIN; /* what came was for others */
+  if (one.is == DMI_LOOK_CROWDED) return one.is;
+  return one.follows ? DMI_LOOK_MIXED : DMI_LOOK_VAIN; /* what came was for others */
 }
 
 /* Looks, unless that did not pay lately. */
@@ -351,25 +362,42 @@ static void may_look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, ui
   dmi_look_end(loan->look, rule, look(loan, word, bit));
 }
 
-void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {
+/* Looks for the rest of a large body of which a part has just come. */
+static void may_follow(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
+  const struct dmi_look_rule *rule = &loan->net->config.look;
+  if (loan->look == NULL || loan->owed || !waits(word, bit)) return;
+  if (!dmi_receive_is_long(loan->conn) || !dmi_look_may_follow(loan->look, rule)) return;
+  if (look(loan, word, bit) == DMI_LOOK_CROWDED) dmi_look_end(loan->look, rule, DMI_LOOK_CROWDED);
+}
+
+/* Sleeps until something has come, and receives it. */
+static void sleep_once(struct dmi_net_loan *loan) {
   struct dmi_conn *conn = loan->conn;
   struct pollfd fds[2] = {{.fd = conn->link->in, .events = POLLIN},
                           {.fd = loan->peer->nudge, .events = POLLIN}};
+  const size_t least = dmi_receive_least(conn);
+  loan->sleeps++;
+  if (least > 1) dmi_link_await(conn->link, least);
+  if (!dmi_link_arm(conn->link))
+    fds[0].revents = POLLIN;
+  else if (poll(fds, 2, -1) < 0 && errno != EINTR)
+    loan->owed = true;
+  if (least > 1) dmi_link_await(conn->link, 1);
+  if (fds[1].revents != 0) {
+    uint64_t count;
+    if (read(fds[1].fd, &count, sizeof count) > 0 && is_wanted(loan)) loan->owed = true;
+  }
+  if (fds[0].revents != 0 && !loan->owed) {
+    loan->owed = !dmi_receive_lent(conn);
+    loan->used = true;
+  }
+}
+
+void dmi_net_receive(struct dmi_net_loan *loan, _Atomic uint32_t *word, uint32_t bit) {
   may_look(loan, word, bit);
   while (!loan->owed && waits(word, bit)) {
-    fds[0].revents = fds[1].revents = 0;
-    if (!dmi_link_arm(conn->link))
-      fds[0].revents = POLLIN;
-    else if (poll(fds, 2, -1) < 0 && errno != EINTR)
-      loan->owed = true;
-    if (fds[1].revents != 0) {
-      uint64_t count;
-      if (read(fds[1].fd, &count, sizeof count) > 0 && is_wanted(loan)) loan->owed = true;
-    }
-    if (fds[0].revents != 0 && !loan->owed) {
-      loan->owed = !dmi_receive_lent(conn);
-      loan->used = true;
-    }
+    sleep_once(loan);
+    may_follow(loan, word, bit);
   }
 }
 

@@ -234,8 +234,9 @@ struct dmi_net_loan {
   struct dmi_net *net;
   struct dmi_net_peer *peer;
   struct dmi_conn *conn;
-  bool owed;                 /* the daemon has to receive */
-  bool used;                 /* bytes were received */
+  bool owed;                  /* the daemon has to receive */
+  bool used;                  /* bytes were received */
+  uint32_t sleeps;            /* how often the borrower slept */
   struct dmi_look_past *look; /* NULL: sleeps at once.  For the borrower to set */
 };
 

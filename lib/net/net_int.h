@@ -236,6 +236,8 @@ struct dmi_net {
   struct dmi_conn *again;    /* those on which more can be received, while `in` does not show it */
   struct dmi_conn *hot;      /* the daemon received from it last; NULL: none, or it has ended */
   bool served;               /* a message has come since the daemon looked */
+  uint32_t full;             /* connections whose `writable` is active */
+  uint64_t looks;            /* how often the daemon has begun to look */
   struct dmi_look_past look; /* of the daemon */
   _Atomic uint32_t lent;     /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
   struct ev_async wake;      /* there is work, posted or stop */
@@ -367,6 +369,8 @@ DMI_MSGS_NET(DMI_NET_MESSAGE)
 bool dmi_receive(struct dmi_conn *conn);
 /* With the turn FREE: true if the next turn will receive nothing but a part of a large body. */
 bool dmi_receive_is_long(const struct dmi_conn *conn);
+/* how many bytes it is worth to wait for, before receiving more */
+size_t dmi_receive_least(const struct dmi_conn *conn);
 /* With the turn FREE. False in the middle of a message that only the daemon may handle. */
 bool dmi_receive_can_lend(struct dmi_conn *conn);
 /* A borrower: receives what there is. False: the daemon has to go on. */
@@ -400,8 +404,9 @@ void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn);
 struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, bool member,
                               uint16_t their_port, const struct dmi_proof_keys *keys);
 void dmi_conn_lose(struct dmi_conn *conn, const char *why); /* frees it; calls handler.lost */
-bool dmi_conn_eof(struct dmi_conn *conn); /* nothing more arrives; false: it was freed */
-void dmi_conn_end(struct dmi_conn *conn); /* FIN is sent; may free it */
+bool dmi_conn_eof(struct dmi_conn *conn);            /* nothing more arrives; false: it was freed */
+void dmi_conn_await_writable(struct dmi_conn *conn); /* then the daemon goes on sending */
+void dmi_conn_end(struct dmi_conn *conn);            /* FIN is sent; may free it */
 void dmi_conn_free_all(struct dmi_net *net);
 
 /* alive.c */

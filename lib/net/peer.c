@@ -255,7 +255,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
     if (queued) dmi_dial_peer(peer);
   } else if (state == DMI_PEER_UP) {
     if (blocked)
-      ev_io_start(peer->net->loop, &peer->conn->writable);
+      dmi_conn_await_writable(peer->conn);
     else if (ended && dmi_send_idle(peer))
       dmi_conn_end(peer->conn);
   }

@@ -28,12 +28,17 @@
 
 #include "net/net_int.h"
 
-#define SHARE ((size_t)64 << 10)  /* bytes per turn, before other connections are served */
-#define PIECE ((size_t)128 << 10) /* bytes that a borrower receives at a time */
-#define LARGE ((size_t)64 << 10)  /* from this size on a body is reported to handler.arrived */
-#define TURNS 16                  /* receive calls per turn */
+#define SHARE ((size_t)64 << 10)    /* bytes per turn, before other connections are served */
+#define PIECE ((size_t)128 << 10)   /* bytes that a borrower receives at a time */
+#define LARGE ((size_t)64 << 10)    /* from this size on a body is reported to handler.arrived */
+#define AWAITED ((size_t)256 << 10) /* bytes of a large body for which it is worth to wake up */
+#define TURNS 16                    /* receive calls per turn */
 #define NO_CORRECT "no correct process would send it"
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
+
+static size_t smaller(uint64_t a, size_t b) {
+  return a < b ? (size_t)a : b;
+}
 
 static bool fail(char why[DMI_NET_WHY], const struct dmi_msg *msg, const char *what) {
   const char *name = dmi_wire_type(msg->type)->name;
@@ -116,6 +121,15 @@ bool dmi_receive_is_long(const struct dmi_conn *conn) {
   return conn->phase == DMI_RECEIVE_BODY && conn->msg.body.len - conn->body_got >= SHARE;
 }
 
+/* Bytes of the body that have come already, but are not opened, count as well. */
+size_t dmi_receive_least(const struct dmi_conn *conn) {
+  const size_t here = conn->in_end - conn->in_start;
+  if (!dmi_receive_is_long(conn)) return 1;
+  const uint64_t rest = conn->msg.body.len - conn->body_got;
+  if (rest <= here) return 1;
+  return smaller(rest - here, conn->opener == NULL ? AWAITED : DMI_NET_IN / 2);
+}
+
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
   return conn->phase == DMI_RECEIVE_HEADER || is_lendable(conn);
 }
@@ -192,10 +206,6 @@ static bool take_header(struct dmi_conn *conn, bool lent, bool *whole, char why[
   if (wrong != NULL) return fail(why, msg, wrong);
   if (class_of(conn) == DMI_CLASS_NET) return own_message(conn, msg) || fail(why, msg, NO_CORRECT);
   return begin_list(conn, why);
-}
-
-static size_t smaller(uint64_t a, size_t b) {
-  return a < b ? (size_t)a : b;
 }
 
 /* Handles what is in the buffer; `lent`: as far as a borrower may. */

@@ -248,6 +248,12 @@ static ssize_t tcp_receive(struct dmi_link *link, struct iovec *iov, size_t num)
   return size < 0 ? -errno : size;
 }
 
+/* The system shows less than that when it cannot hold more. */
+static void tcp_await(struct dmi_link *link, size_t bytes) {
+  const int least = (int)bytes;
+  setsockopt(link->in, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+}
+
 static void tcp_finish(struct dmi_link *link) {
   shutdown(link->out, SHUT_WR);
 }
@@ -310,6 +316,7 @@ static const struct dmi_transport_ops tcp_ops = {
     .send = tcp_send,
     .receive = tcp_receive,
     .keep = tcp_keep,
+    .await = tcp_await,
     .finish = tcp_finish,
     .close = tcp_close,
     .ends = tcp_ends,

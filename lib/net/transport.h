@@ -86,6 +86,9 @@ struct dmi_transport_ops {
   /* The one that receives, before it waits for `in`. False: do not wait, as receive has a result
    * now.  NULL: `in` can be relied upon at any time. */
   bool (*arm)(struct dmi_link *link);
+  /* From now on `in` may wait until so many bytes have come, or no more can: for who sleeps while
+   * something long arrives.  1: as at first.  NULL: it always shows each byte. */
+  void (*await)(struct dmi_link *link, size_t bytes);
   void (*ends)(struct dmi_link *link, struct dmi_addr *ours, struct dmi_addr *theirs);
 
   /* ---- Does the other machine live? ----
@@ -116,6 +119,10 @@ static inline void dmi_link_close(struct dmi_link *link) {
 
 static inline bool dmi_link_arm(struct dmi_link *link) {
   return link->ops->arm == NULL || link->ops->arm(link);
+}
+
+static inline void dmi_link_await(struct dmi_link *link, size_t bytes) {
+  if (link->ops->await != NULL) link->ops->await(link, bytes);
 }
 
 /* True if a result means "not now". */

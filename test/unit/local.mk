@@ -243,6 +243,10 @@ check_PROGRAMS += test/unit/net_lend_test
 test_unit_net_lend_test_SOURCES = test/unit/net_lend_test.c test/unit/net_node.h $(memory_net)
 test_unit_net_lend_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/net_large_test
+test_unit_net_large_test_SOURCES = test/unit/net_large_test.c test/unit/net_node.h $(memory_net)
+test_unit_net_large_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/wire_test
 test_unit_wire_test_SOURCES = test/unit/wire_test.c
 test_unit_wire_test_LDADD = $(unit_libs)

@@ -92,6 +92,31 @@ static void test_endless(void **state) {
   assert_int_equal(one.is, DMI_LOOK_PAID);
 }
 
+/* More of something long is on its way. */
+static void test_follows(void **state) {
+  struct dmi_look_one one;
+  struct dmi_look_past past = {.rests = 64, .step = 64};
+  (void)state;
+  dmi_look_begin(&one, &automatic, 0);
+  dmi_look_follows(&one, true);
+  for (int64_t now = 0; now < 100 * 1000 * US; now += 99 * US) {
+    dmi_look_news(&one, now);
+    dmi_look_yields(&one, now);
+    assert_true(dmi_look_goes_on(&one, now + 99 * US)); /* others run, and it takes long */
+  }
+  assert_int_equal(run(&one, 40 * US) % (40 * US), 0);
+  assert_int_equal(one.is, DMI_LOOK_MIXED); /* it is silent */
+  dmi_look_news(&one, 200 * 1000 * US);
+  dmi_look_yields(&one, 200 * 1000 * US);
+  assert_false(dmi_look_goes_on(&one, 200 * 1000 * US + 500 * US)); /* others compute */
+  assert_int_equal(one.is, DMI_LOOK_CROWDED);
+  assert_true(dmi_look_may_follow(&past, &automatic)); /* whether others rest or not */
+  assert_true(dmi_look_may_follow(&past, &fixed));
+  assert_false(dmi_look_may_follow(&past, &off));
+  dmi_look_end(&past, &automatic, DMI_LOOK_CROWDED);
+  assert_false(dmi_look_may_follow(&past, &automatic));
+}
+
 /* How many waits rest after a look that went like this. */
 static uint32_t rests(struct dmi_look_past *past, enum dmi_look_is is) {
   uint32_t num = 0;
@@ -103,7 +128,7 @@ static uint32_t rests(struct dmi_look_past *past, enum dmi_look_is is) {
 
 static void test_rests(void **state) {
   static const uint32_t vain[] = {1, 2, 4, 8, 16, 32, 64, 64};
-  static const uint32_t crowded[] = {64, 128, 256, 512, 1024, 1024};
+  static const uint32_t crowded[] = {128, 256, 512, 1024, 1024};
   struct dmi_look_past past = {0};
   (void)state;
   assert_false(dmi_look_rests(&past, &automatic));
@@ -136,7 +161,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_vain),  cmocka_unit_test(test_crowded), cmocka_unit_test(test_handling),
       cmocka_unit_test(test_mixed), cmocka_unit_test(test_endless), cmocka_unit_test(test_rests),
-      cmocka_unit_test(test_set),
+      cmocka_unit_test(test_set),   cmocka_unit_test(test_follows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,261 @@
+/*
+ * net_large_test.c - what a large body must not cost: a thread that is woken for each piece of it,
+ * a daemon that looks for messages instead of going on with what it sends.
+ *
+ * How often is counted; nothing here depends on how fast the machine is.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <sched.h>
+
+#include "net/net_int.h"
+#include "net_node.h"
+
+#define LARGE ((size_t)1 << 20)
+#define PIECE ((size_t)16 << 10)
+#define MANY 64 /* large messages: more than any system keeps for a process that does not read */
+#define WOKEN 8 /* once for its begin, for 4 x 256 KiB, and for the end */
+
+static void await_arrived(struct dmi_link *link) {
+  while (link->ops->unacknowledged(link) != 0)
+    sched_yield();
+}
+
+/* ---- A link over TCP that shows only so much ------------------------------------------------- */
+
+struct ends {
+  struct dmi_transport *transport;
+  struct dmi_link *a, *b;
+};
+
+static void ends_open(struct ends *ends) {
+  const char *why;
+  struct dmi_addr from;
+  const struct dmi_addr any = {0};
+  ends->transport = dmi_tcp_open("127.0.0.1", &why);
+  const struct dmi_transport_ops *ops = ends->transport->ops;
+  assert_int_equal(ops->listen(ends->transport, &any), 0);
+  assert_int_equal(ops->connect(ends->transport, &ends->a, &ends->transport->here), 0);
+  struct pollfd in = {.fd = ends->transport->incoming, .events = POLLIN};
+  assert_int_equal(poll(&in, 1, -1), 1);
+  assert_int_equal(ops->accept(ends->transport, &ends->b, &from), 0);
+  ops->keep(ends->b);
+}
+
+static void ends_close(struct ends *ends) {
+  dmi_link_close(ends->a);
+  dmi_link_close(ends->b);
+  ends->transport->ops->free(ends->transport);
+}
+
+static bool shows(struct dmi_link *link, int timeout) {
+  struct pollfd in = {.fd = link->in, .events = POLLIN};
+  return poll(&in, 1, timeout) == 1;
+}
+
+static void test_await(void **state) {
+  (void)state;
+  struct ends ends;
+  unsigned char bytes[1000] = {0};
+  ends_open(&ends);
+  dmi_link_await(ends.b, sizeof bytes);
+  assert_int_equal(dmi_link_send(ends.a, bytes, 999), 999);
+  await_arrived(ends.a);
+  assert_false(shows(ends.b, 0));
+  assert_int_equal(dmi_link_send(ends.a, bytes, 1), 1);
+  assert_true(shows(ends.b, -1));
+  assert_int_equal(dmi_link_receive(ends.b, bytes, sizeof bytes), 1000);
+  dmi_link_await(ends.b, 1);
+  assert_int_equal(dmi_link_send(ends.a, bytes, 1), 1);
+  assert_true(shows(ends.b, -1));
+  assert_int_equal(dmi_link_receive(ends.b, bytes, sizeof bytes), 1);
+  dmi_link_await(ends.b, sizeof bytes); /* but never more than comes at all */
+  assert_int_equal(dmi_link_send(ends.a, bytes, 5), 5);
+  ends.a->ops->finish(ends.a);
+  assert_true(shows(ends.b, -1));
+  ends_close(&ends);
+}
+
+/* ---- A thread that sleeps while a large body arrives ----------------------------------------- */
+
+static _Atomic uint32_t waiting; /* for the answer */
+
+static void on_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  (void)node, (void)from;
+  if (msg->type == DMI_MSG_GOT) atomic_store(&waiting, 0);
+}
+
+static void start(struct node *nodes, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++) {
+    node_open(&nodes[i], i + 1);
+    nodes[i].on_message = on_message;
+  }
+  for (uint32_t i = 0; i < num; i++) {
+    for (uint32_t j = 0; j < num; j++) {
+      if (i != j) node_meet(&nodes[i], &nodes[j]);
+    }
+  }
+  for (uint32_t i = 0; i < num; i++)
+    node_run(&nodes[i]);
+}
+
+static void finish(struct node *nodes, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++)
+    node_expect_close(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_stop(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_free(&nodes[i]);
+}
+
+/* Two nodes that have spoken with each other. */
+static void start_two(struct node *nodes) {
+  start(nodes, 2);
+  for (uint32_t i = 0; i < 2; i++) {
+    assert_true(node_send(&nodes[i], 2 - i, (struct dmi_msg){.type = DMI_MSG_GET}));
+    NODE_WAIT(&nodes[1 - i], messages, 1);
+  }
+}
+
+/* Part of a message, as the node's daemon would send it. */
+struct part {
+  const unsigned char *bytes;
+  size_t size;
+};
+
+static void run_send(struct node *node, void *arg) {
+  const struct part *part = arg;
+  struct dmi_link *link = dmi_peer_find(node->net, 1)->conn->link;
+  for (size_t sent = 0; sent < part->size;) {
+    const ssize_t size = dmi_link_send(link, part->bytes + sent, part->size - sent);
+    assert_true(size > 0 || dmi_link_is_later(size));
+    if (size > 0) sent += (size_t)size;
+  }
+  await_arrived(link);
+}
+
+static void *send_pieces(void *arg) {
+  static unsigned char bytes[DMI_WIRE_HEADER + LARGE];
+  struct dmi_msg msg = {.type = DMI_MSG_GOT, .body = {NULL, bytes, LARGE}};
+  msg.got.len = LARGE;
+  dmi_wire_put(bytes, &msg);
+  for (size_t at = 0; at < sizeof bytes; at += PIECE) {
+    const size_t left = sizeof bytes - at;
+    struct part part = {bytes + at, left < PIECE ? left : PIECE};
+    node_do(arg, run_send, &part);
+  }
+  return NULL;
+}
+
+static void test_woken(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct dmi_net_loan loan;
+  pthread_t sender;
+  node_spin = 0;
+  start_two(nodes);
+  while (dmi_net_borrow(nodes[0].net, 2, &loan) < 0)
+    sched_yield();
+  loan.look = NULL;
+  atomic_store(&waiting, 1);
+  assert_int_equal(pthread_create(&sender, NULL, send_pieces, &nodes[1]), 0);
+  dmi_net_receive(&loan, &waiting, 1);
+  dmi_net_give_back(&loan);
+  pthread_join(sender, NULL);
+  assert_false(loan.owed);
+  assert_in_range(loan.sleeps, 1, WOKEN);
+  finish(nodes, 2);
+}
+
+/* ---- A daemon that has more to send than the network takes ----------------------------------- */
+
+/* Keeps a daemon inside a callback, so that it receives nothing. */
+struct gate {
+  struct node *node;
+  pthread_t thread;
+  _Atomic bool entered, open;
+};
+
+static void run_gate(struct node *node, void *arg) {
+  struct gate *gate = arg;
+  (void)node;
+  atomic_store(&gate->entered, true);
+  while (!atomic_load(&gate->open))
+    sched_yield();
+}
+
+static void *gate_main(void *arg) {
+  struct gate *gate = arg;
+  node_do(gate->node, run_gate, gate);
+  return NULL;
+}
+
+static struct dmi_msg large(void) {
+  struct dmi_msg msg = {.type = DMI_MSG_GOT};
+  struct dmi_frame *frame = dmi_frame_new_zero(LARGE);
+  msg.body = (struct dmi_slice){frame, frame->bytes, LARGE};
+  return msg;
+}
+
+static void run_full(struct node *node, void *arg) {
+  *(uint32_t *)arg = node->net->full;
+}
+
+static void run_looks(struct node *node, void *arg) {
+  *(uint64_t *)arg = node->net->looks;
+}
+
+static uint64_t looks(struct node *node) {
+  uint64_t num;
+  node_do(node, run_looks, &num);
+  return num;
+}
+
+static void test_full(void **state) {
+  (void)state;
+  struct node nodes[3];
+  struct gate gate = {.node = &nodes[1]};
+  uint32_t full = 0;
+  node_spin = 50;
+  start(nodes, 3);
+  assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
+  NODE_WAIT(&nodes[0], messages, 1);
+  assert_true(node_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET}));
+  NODE_WAIT(&nodes[1], messages, 1);
+  while (looks(&nodes[0]) == 0) { /* otherwise it does look, behind a message */
+    assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
+    sched_yield();
+  }
+  pthread_create(&gate.thread, NULL, gate_main, &gate);
+  while (!atomic_load(&gate.entered))
+    sched_yield();
+  for (uint32_t i = 0; i < MANY; i++)
+    assert_true(node_send(&nodes[0], 2, large()));
+  while (full == 0)
+    node_do(&nodes[0], run_full, &full);
+  const uint64_t before = looks(&nodes[0]), had = NODE_NOW(&nodes[0], messages);
+  for (uint32_t i = 0; i < 20; i++) {
+    assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
+    NODE_WAIT(&nodes[0], messages, had + 1 + i);
+  }
+  assert_int_equal(looks(&nodes[0]), before);
+  atomic_store(&gate.open, true);
+  pthread_join(gate.thread, NULL);
+  NODE_WAIT(&nodes[1], messages, 1 + MANY);
+  do { /* and looks again when all is sent */
+    assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
+    node_do(&nodes[0], run_full, &full);
+  } while (full != 0 || looks(&nodes[0]) == before);
+  finish(nodes, 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_await), cmocka_unit_test(test_woken),
+                                     cmocka_unit_test(test_full)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
