@@ -4,10 +4,11 @@
 # target that builds and runs them.  Programs that need DMI go into bench_dmi_programs: they are
 # compiled with dmicc, as examples are.
 
-bench_raw_programs = test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_stream
+bench_raw_programs = test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_star test/bench/raw_stream
 EXTRA_PROGRAMS += $(bench_raw_programs)
 test_bench_raw_echo_SOURCES = test/bench/raw_echo.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
+test_bench_raw_star_SOURCES = test/bench/raw_star.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
 bench_dmi_programs = test/bench/bench_crash_dmi test/bench/bench_group_dmi test/bench/bench_join_dmi \
@@ -90,7 +91,7 @@ bench-team: all $(bench_raw_programs) test/bench/bench_team_dmi
 
 # Many processes.
 BENCH_TARGETS += bench-wide
-bench-wide: all test/bench/bench_wide_dmi
+bench-wide: all test/bench/bench_wide_dmi test/bench/raw_star
 	@! command -v $(MPICC) > /dev/null || $(MAKE) $(AM_MAKEFLAGS) test/bench/mpi_ops
 	$(PERL) $(top_srcdir)/test/bench/wide $(abs_builddir)
 
