@@ -57,3 +57,4 @@ from ._status import Status, status
 from ._sync import Barrier, Condition, Counter, Mutex
 
 __version__ = _dmi.version
+__all__ = [_name for _name, _what in globals().items() if _name[0] != "_" and not isinstance(_what, type(_sys))]

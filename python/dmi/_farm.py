@@ -121,8 +121,10 @@ class Task:
         retries: how often a task that fails is tried again; event: is called with an Event (dmi.print_event prints).
 
         Processes join and leave meanwhile.  A task of a process that is lost (dmirun --survive) is done again.
-        Threads: one at a time in the program, as it handles notices.
+        Threads: one at a time in the program, as it handles notices.  Error (DMI_EBUSY) where a client of remote
+        functions does so, as with dmi.notices.
         """
+        _program._take_notices()
         work = _pack.dumps((self, () if job is _none else (job,)))
         hears = event and (lambda *fields: event(Event(*fields)))
         farm, failed, seconds = _dmi.farm_run(tasks, _result.place_of(self.result_bytes), work, processes, threads,

@@ -118,6 +118,9 @@ class _Items:
             self.code = dtype if dtype in tuple("bBhHiIlLqQfd") else None
         if self.size < 1:
             raise InvalidError(f"{dtype!r}: an element must have bytes", 1)
+        native = "@=<" if sys.byteorder == "little" else "@=>!"
+        bare = self.struct.format.lstrip(native) if self.struct else ""
+        self.adds = self.size == 8 and bare in ("q", "Q", "l", "L")  # what DMI_fad adds to
         letter = self.struct.format.lstrip("@=<") if self.struct and sys.byteorder == "little" else ""
         letter = {"l": "q", "L": "Q"}.get(letter, letter) if self.size == 8 else letter
         self.letter = ord(letter) if len(letter) == 1 and letter in "bBhHiIqQfd" else 0
@@ -294,10 +297,10 @@ class Array(_dmi.Buffered):
         return _Edit(self, *self._range(start, stop))
 
     def fetch_add(self, index, number, mode=PUT_ATOMIC):
-        """Adds to an element in one step; returns what it was.  Elements must be int64."""
-        if self._size != 8:
-            raise InvalidError(f"fetch_add is for elements of 8 bytes, not {self._size}", 1)
-        return _dmi.fetch_add(self.place(index), number, mode)
+        """Adds to an element in one step; returns what it was.  Elements must be integers of 8 bytes ("q")."""
+        if not self._items.adds:
+            raise TypeError(f"fetch_add adds to integers of 8 bytes ('q'); the elements of this array are {self.dtype}")
+        return self._load(struct.pack("q", _dmi.fetch_add(self.place(index), number, mode)))
 
     def swap(self, index, value, mode=PUT_ATOMIC):
         """Writes an element, and returns what it was, in one step."""

@@ -14,6 +14,9 @@ from ._errors import EndError, ThreadError
 
 _STATES = {1: "open", 2: "close", 3: "opened", 4: "lost", 5: "note"}
 _at_end = threading.local()  # .calls: to be called when the function of this thread ends
+_in_thread = threading.local()  # .yes: this is a thread that dmi.create has started
+_iterating = []  # an entry for each iterator of notices that lives in this process
+_clients = []  # clients of remote functions that main and threads of this process have opened
 
 
 def _host():
@@ -63,7 +66,7 @@ def _report(what, text):
 
 def _run_ends():
     """Closes what the function of this thread has opened and not closed."""
-    for call in getattr(_at_end, "calls", []):
+    for call in list(getattr(_at_end, "calls", [])):
         try:
             call()
         except Exception:
@@ -158,8 +161,12 @@ class Node:
     def goodbye(self):
         """Dismisses a process that asks to leave, when its threads have ended; its pages go to others.
 
-        NoMemoryError: these have no memory; the notice comes again when there may be some.
+        NoMemoryError: these have no memory; the notice comes again when there may be some.  Error (DMI_EBUSY):
+        threads run there, or a client of remote functions is open there.
         """
+        if _clients and self.id == rank():
+            for client in reversed(_clients):
+                client._ends("is open in this process", "close dmi.client")
         _dmi.goodbye(self.id)
 
 
@@ -167,21 +174,48 @@ def _node(fields):
     return Node(_STATES.get(fields[0], "?"), *fields[1:])
 
 
+def _take_notices():
+    """Makes the caller the one that handles notices; Error (DMI_EBUSY) if a client has to go on doing so."""
+    for client in reversed(_clients):
+        if client._polls:
+            client._ends("handles the notices", "have dmi.client(own_poll=True) leave them to the program")
+
+
+class _Notices:
+    def __init__(self):
+        _iterating.append(None)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        _take_notices()
+        try:
+            return _node(_dmi.poll())
+        except EndError:
+            raise StopIteration from None
+
+    def __del__(self):
+        _iterating.pop()
+
+
 def notices():
     """Iterates over the notices of the program as they come, and ends when the program is ending.
 
     Each is a Node, given to one caller only: a process asks to join ("open") or to leave ("close"), was
     lost, or has called notify.  The first is the "open" of the first process itself.
+
+    A client of remote functions handles notices itself.  One that the first call has opened is closed here;
+    Error (DMI_EBUSY) if results of it have not been read yet, or if dmi.client has opened it.  While there is the
+    iterator, calls open clients that leave the notices to it.
     """
-    while True:
-        try:
-            yield _node(_dmi.poll())
-        except EndError:
-            return
+    _take_notices()
+    return _Notices()
 
 
 def peek():
-    """The next notice if there is one now, else None."""
+    """The next notice if there is one now, else None.  Error (DMI_EBUSY) as with notices()."""
+    _take_notices()
     fields = _dmi.peek()
     return fields and _node(fields)
 
@@ -302,6 +336,7 @@ def create(node, function, *arguments):
 def _run_thread(address):
     """The body of each thread; the address of what its function has returned, or 0 for None."""
     name, status = "a thread", None
+    _in_thread.yes = True
     try:
         function, arguments = _take(address)
         name = f"thread function {getattr(function, '__name__', function)!s}"
@@ -310,8 +345,14 @@ def _run_thread(address):
         if not _dmi.forked():
             return 0 if answer is None else _put(answer)
     except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 0
-        return 0 if not _dmi.forked() else None
+        if _dmi.forked():
+            status = error.code if isinstance(error.code, int) else 0
+            return None
+        if not error.code:
+            return 0
+        report = _trace()
+        _report(f"sys.exit in {name}, which ends this thread only (dmi.exit ends the program),", report)
+        return _put((False, _host(), name, report))
     except BaseException:
         report = _trace()
         _report(f"exception in {name}", report)

@@ -10,7 +10,7 @@ from . import _dmi, _pack, _program, _result
 from ._errors import Error, RemoteError
 
 _MOST = 16  # values of other calls that a call may name; it waits for further ones
-_mine = threading.local()  # .client: of this thread
+_mine = threading.local()  # .client: of this thread; .calls: it runs a remote function
 _main = []  # the client of main, for threads that Python has made
 
 
@@ -30,14 +30,19 @@ def _find(module, name):
 class Client:
     """Issues calls of remote functions, and knows their results (dmi.client)."""
 
-    def __init__(self, processes=0, own_poll=False, call_bytes=0):
+    def __init__(self, processes=0, own_poll=False, call_bytes=0, implicit=False):
         self._number = _dmi.client_open(own_poll, processes, call_bytes)
         self._dropped = []  # names that are to be given back: by the collector, in any thread
+        self._unread = set()  # values of futures whose results nobody has read
+        self._implicit, self._thread = implicit, threading.get_ident()
         self._before = getattr(_mine, "client", None)
         _mine.client = self
         if not hasattr(_program._at_end, "calls"):
             _program._at_end.calls = []
         _program._at_end.calls.append(self.close)
+        self._polls = not own_poll
+        if not getattr(_mine, "calls", False):
+            _program._clients.append(self)
         if threading.current_thread() is threading.main_thread():
             _main[:] = [self]
 
@@ -52,16 +57,42 @@ class Client:
         number, self._number = self._number, None
         if number is None:
             return
-        if getattr(_mine, "client", None) is self:
-            _mine.client = self._before
+        while getattr(_mine, "client", None) and _mine.client._number is None:
+            _mine.client = _mine.client._before
         if self in _main:
             _main.clear()
+        if self in _program._clients:
+            _program._clients.remove(self)
+        at_end = getattr(_program._at_end, "calls", [])
+        if self.close in at_end:
+            at_end.remove(self.close)
         self._sweep(number)
         _dmi.client_close(number)
 
     def _sweep(self, number):
         while self._dropped:
-            self._dropped.pop().give_back(number)
+            value = self._dropped.pop()
+            self._unread.discard(value)
+            value.give_back(number)
+
+    def _ends(self, does, instead):
+        """Closes it where only its first call has opened it, and nothing is left to do; else an Error says what it
+        does, and what to do instead."""
+        mine = self._thread == threading.get_ident()
+        if mine and self._number is not None:
+            self._sweep(self._number)
+        if mine and self._implicit and not self._unread:
+            self.close()
+            return
+        who = "a client of remote functions" if mine else "a client of remote functions of another thread"
+        if not self._implicit:
+            text = f"{who}, which dmi.client has opened, {does}: close it first, or {instead}"
+        elif self._unread:
+            text = (f"{who} {does}, as {len(self._unread)} of its results have not been read: read or delete these "
+                    f"futures first, or {instead}")
+        else:
+            text = f"{who} {does}: {instead}"
+        raise Error(f"DMI_EBUSY: {text}", 8)
 
     def call(self, function, arguments, named, node=-1, size=_result.SIZE):
         """Issues a call; its Future.  @dmi.remote functions do so."""
@@ -73,10 +104,12 @@ class Client:
         try:
             what = _pack.dumps((function, arguments, named))
         except _HasFuture:
-            what, futures = _with_futures((function, arguments, named))
+            what, futures = _with_futures(self, (function, arguments, named))
         values = tuple(future._value.name for future in futures)
         name = _dmi.call(self._number, node, what, values, _result.place_of(size))
-        return Future(self, _Value(name, _result.place_of(size), [future._value for future in futures]))
+        value = _Value(name, _result.place_of(size), [future._value for future in futures])
+        self._unread.add(value)
+        return Future(self, value)
 
 
 def client(processes=0, own_poll=False, call_bytes=0):
@@ -84,7 +117,8 @@ def client(processes=0, own_poll=False, call_bytes=0):
 
     processes: waits until so many processes serve, this one among them; own_poll: the program handles notices
     itself; call_bytes: of calls that are not done, with their results (0: 64 MiB): calls wait above it.
-    Without one the first call opens a client, which is closed when main, or the thread's function, ends.
+    Without one the first call opens a client, which is closed when main, or the thread's function, ends, or when
+    main asks for notices.  It handles notices when main has made the call, and has no iterator of them (dmi.notices).
     """
     return Client(processes, own_poll, call_bytes)
 
@@ -93,7 +127,7 @@ def _client():
     found = getattr(_mine, "client", None)
     if found is None and _main and threading.current_thread().name.startswith("Thread-"):
         found = _main[0]
-    return found or Client()
+    return found or Client(own_poll=bool(_program._iterating) or getattr(_program._in_thread, "yes", False), implicit=True)
 
 
 class _HasFuture(Exception):
@@ -131,7 +165,7 @@ class Future:
 
     def __init__(self, client, value):
         self._client, self._value = client, value
-        self._known = None
+        self._known = self._failure = None
         weakref.finalize(self, client._dropped.append, value).atexit = False
 
     def __reduce__(self):
@@ -139,7 +173,8 @@ class Future:
 
     def wait(self):
         """Waits until the call is done.  RemoteError: it has failed."""
-        self._read(0)
+        if self._known is None:
+            self._read(0)
 
     def result(self):
         """Waits for the call; what it has returned.  RemoteError: it, or one that it needs, has failed."""
@@ -148,10 +183,13 @@ class Future:
             self._value.size = 0 if not self._value.address else self._value.size
             self._value.needs = []
             self._known = (result,)
+            self._client._unread.discard(self._value)
         return self._known[0]
 
     def _read(self, size):
         number = self._client._number
+        if self._failure:
+            raise RemoteError(*self._failure)
         if number is None:
             raise Error("the client of this call is closed, and its results are forgotten", 1)
         try:
@@ -161,7 +199,9 @@ class Future:
                 raise
             host, _, report = _dmi.data_failure(number, self._value.name)
         head, _, text = report.partition("\n")
-        raise RemoteError(host, head, text or report)
+        self._failure = host, head, text or report
+        self._client._unread.discard(self._value)
+        raise RemoteError(*self._failure)
 
 
 def gather(futures):
@@ -170,35 +210,28 @@ def gather(futures):
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file, buffers):
-        super().__init__(file, 5, buffer_callback=buffers.append)
-        self.futures = []
+    """Has arrays in its text, and names futures of `client`; those of others are their results."""
+
+    def __init__(self, file, client):
+        super().__init__(file, 5)
+        self.futures, self.client = [], client
 
     def persistent_id(self, what):
         if not isinstance(what, Future):
             return None
-        if len(self.futures) >= _MOST and what not in self.futures:
+        if what._client is not self.client or len(self.futures) >= _MOST and what not in self.futures:
             return ("r", what.result())
         if what not in self.futures:
             self.futures.append(what)
         return ("i", self.futures.index(what))
 
 
-def _with_futures(what):
-    """A call with futures among its arguments, and these."""
+def _with_futures(client, what):
+    """A call of this client with futures among its arguments, and these."""
     file = io.BytesIO()
-    pickler = _Pickler(file, [])
-    pickler = _plain(file)
+    pickler = _Pickler(file, client)
     pickler.dump(what)
     return b"\2" + file.getvalue(), pickler.futures
-
-
-def _plain(file):
-    """A pickler that has arrays in its text."""
-    pickler = _Pickler.__new__(_Pickler)
-    pickle.Pickler.__init__(pickler, file, 5)
-    pickler.futures = []
-    return pickler
 
 
 class _Unpickler(pickle.Unpickler):
@@ -213,6 +246,7 @@ class _Unpickler(pickle.Unpickler):
 def _run_remote(data, inputs, place):
     """Runs a call; the bytes of its result."""
     name = "a remote function"
+    _mine.calls = True
     try:
         if data[0] == 2:
             values = [_result.load(value)[0] for value in inputs]
@@ -229,6 +263,7 @@ def _run_remote(data, inputs, place):
         if _dmi.forked():
             _program._fork_ends(1)
         _program._run_ends()
+        _mine.calls = False
 
 
 def remote(function=None, *, result_bytes=_result.SIZE):

@@ -120,6 +120,11 @@ def test_edit_and_atomics(programs):
         except KeyError: pass
         assert a[4:26].tolist() == [0] + list(range(20)) + [0]
         assert a.fetch_add(0, 5) == 0 and a.fetch_add(0, -7) == 5 and a[0] == -2
+        u = dmi.array("Q", 1)
+        assert u.fetch_add(0, -1) == 0 and u.fetch_add(0, 1) == 2**64 - 1
+        for type in "d", "i", "2i", ">q", np.dtype(">i8"):    # their bits would become others
+            try: print(type, dmi.array(type, 4).fetch_add(0, 1))
+            except TypeError: pass
         assert a.swap(1, 8) == 0 and a[1] == 8
         assert not a.compare_swap(1, 7, 5) and a.compare_swap(1, 8, 5) and a[1] == 5
         assert a.watch(1, 6) == 5

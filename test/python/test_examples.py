@@ -115,8 +115,13 @@ def test_chapter(programs, name, code, shown):
 
 
 def test_documented():
-    """Each public function and method has a docstring."""
+    """Each public function and method has a docstring, and pydoc shows it."""
+    import pydoc
     import dmi
+    text = pydoc.plain(pydoc.render_doc(dmi))
+    for name in dmi.__all__:
+        assert re.search(rf"^ +(class )?{name}\b", text, re.M), name
+    assert {"run", "array", "notices", "Mutex", "status", "GET_READ"} < set(dmi.__all__) and "make" not in dmi.__all__
     for name, what in vars(dmi).items():
         if name.startswith("_") or isinstance(what, (int, type(os))):
             continue

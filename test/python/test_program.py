@@ -61,7 +61,7 @@ dmi.run(main)
 """
 
 
-@pytest.mark.parametrize("words", ["PYTHON several.py", "PYTHON ./several.py a", "PYTHON -u HERE/several.py a", "env PYTHON several.py a",
+@pytest.mark.parametrize("words", ["PYTHON ./several.py a", "PYTHON -u HERE/several.py a", "env PYTHON several.py a",
                                    "./several.py a", "bash -c ./several.py"])
 def test_several(programs, words):
     """dmirun -n with each way to start a script, as the user would; and it finds the module by itself."""
@@ -117,6 +117,22 @@ def test_exit_status(programs):
     second = programs.start(text, join=first)
     first.ends(7)
     second.ends(7)
+
+
+def test_exit_in_thread(programs):
+    """sys.exit in a thread fails the thread, unless its status is 0; the program goes on."""
+    first = programs.start("""
+        import sys, dmi
+        def ends(status): sys.exit(status)
+        def main():
+            next(dmi.notices()).welcome()
+            print(dmi.create(0, ends, 0).join(), dmi.create(0, ends, None).join())
+            try: print(dmi.create(0, ends, 3).join())
+            except dmi.ThreadError as error: print(error.what, error.report.splitlines()[-1])
+        dmi.run(main)
+        """, wait=False)
+    assert first.ends() == "None None\nthread function ends SystemExit: 3"
+    assert "dmi: sys.exit in thread function ends, which ends this thread only" in first.log()
 
 
 def test_exception_in_thread(programs):

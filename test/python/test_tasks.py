@@ -123,6 +123,7 @@ REMOTE = """
             assert (y.result(), x.result(), y.result(), add.function(5, 6)) == (6, 3, 6, 11)
             assert nothing().result() is None and add("a", "b").result() == "ab"
             nothing().wait()
+            unread = add(7)
             assert total(made(100000)).result() == total(large(100000)).result() == 4999950000
             assert made(10).result().tolist() == list(range(10)) and large(100000).result()[5] == 5
             assert all_of(*[add(i) for i in range(40)], k=add(1000)).result() == 780 + 1000
@@ -138,7 +139,7 @@ REMOTE = """
             for _ in range(100): chain = add(chain, 1)   # those in between are forgotten at once
             assert chain.result() == 101
         assert dmi.create(0, in_thread, 5).join() == 6
-        try: y.wait()
+        try: unread.wait()
         except dmi.Error as error: print(error)
         used = dmi.pool()["used"]
         for _ in range(20): large(100000).result()
@@ -177,3 +178,62 @@ REMOTE_CHANGES = GATE + """
 def test_remote_changes(programs):
     """Processes leave and are killed while calls run: all results are right."""
     assert f"sum {sum(range(60))}" in changes(programs, REMOTE_CHANGES)
+
+
+NOTICES = """
+    import dmi
+    @dmi.task
+    def square(i): return i * i
+    @dmi.remote
+    def inc(n): return n + 1
+    @dmi.remote
+    def bad(): raise ValueError("no good")
+    def calls(n): return inc(n).result()
+    def refused(what):
+        try: what()
+        except dmi.Error as error: print(error.name, (str(error).partition("DMI_EBUSY: ")[2] or str(error).splitlines()[-1])[:60])
+    def main():
+        next(dmi.notices()).welcome()
+        one = inc(1)
+        refused(dmi.notices)
+        refused(dmi.peek)
+        refused(lambda: square.farm(2))
+        print(one.result())
+        failed = bad()
+        refused(failed.result)
+        inc(5)                               # nobody wants its result
+        print(list(square.farm(3)))
+        print(inc(one).result())             # its client is closed: its result is the argument
+        refused(failed.result)               # it is told again
+        with dmi.client():
+            refused(dmi.notices)
+        print("ready")
+        for notice in dmi.notices():
+            print(notice.state, notice.id)
+            if notice.state == "open":
+                notice.welcome()
+                print(inc(notice.id).result(), dmi.create(notice, calls, 10).join())
+            else:
+                notice.goodbye()
+                if notice.id == 0:
+                    return
+    dmi.run(main)
+    """
+
+
+def test_notices(programs):
+    """Notices after remote calls: the client gives them up, or says why it does not; and Ctrl+C is not lost."""
+    first = programs.start(NOTICES)
+    first.expect("^ready$")
+    second = programs.start(NOTICES, join=first)
+    first.expect("^2 11$")
+    second.interrupt()
+    first.expect("^close 1$")
+    second.ends()
+    first.interrupt()
+    out = first.ends().splitlines()
+    busy = "DMI_EBUSY a client of remote functions handles the notices, as 1 of it"
+    failed = ["DMI_EREMOTE ValueError: no good"]
+    assert out == [*3 * [busy], "2", *failed, "[0, 1, 4]", "3", *failed,
+                   "DMI_EBUSY a client of remote functions, which dmi.client has opened, h", "ready", "open 1", "2 11",
+                   "close 1", "close 0"]
