@@ -80,6 +80,14 @@ constexpr int64_t size_of() {
   return static_cast<int64_t>(sizeof(T));
 }
 
+/* What is to be said of pages of so many bytes. */
+inline std::string does_not_fit(int64_t page, int64_t element) {
+  const int64_t fits = element * (page > element ? page / element : 1);
+  return ": elements of " + std::to_string(element) + " bytes do not fit pages of " +
+         std::to_string(page) + " bytes; a page must have a whole number of them, such as " +
+         std::to_string(fits) + " bytes";
+}
+
 }  // namespace detail
 
 /* ---- Futures -------------------------------------------------------------------------------- */
@@ -162,8 +170,9 @@ class ptr {
   constexpr ptr() noexcept = default;
   constexpr ptr(std::nullptr_t) noexcept {
   }
-  constexpr explicit ptr(int64_t address) noexcept : address_(address) {
-  }
+  template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
+  constexpr explicit ptr(I address) noexcept : address_(static_cast<int64_t>(address)) {
+  } /* also a literal 0, which would be a nullptr, too */
   template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
   constexpr ptr(ptr<U> other) noexcept : address_(other.address()) {
   }
@@ -263,16 +272,23 @@ class ptr {
       return detail::fail<value_type>("DMI_fas", DMI_errno());
     return old;
   }
-  /* Stores `desired` if `expected` is there: true then. */
-  outcome<bool> compare_exchange(const value_type &expected, const value_type &desired,
+  /* Stores `desired` if `expected` is there: true then.  Else `expected` becomes what is there
+   * instead, as with std::atomic, so that a loop needs no load of its own. */
+  outcome<bool> compare_exchange(value_type &expected, const value_type &desired,
                                  atomic_mode mode = put) const {
     check_writable();
     detail::check_comparable<value_type>();
-    int8_t same = 0;
-    if (!DMI_cas(address_, detail::size_of<T>(), &expected, &desired, &same,
-                 static_cast<int8_t>(mode), nullptr))
-      return detail::fail<bool>("DMI_cas", DMI_errno());
-    return same == DMI_TRUE;
+    value_type now = expected;
+    do { /* until they differ: others may have written in between */
+      int8_t same = 0;
+      if (!DMI_cas(address_, detail::size_of<T>(), &expected, &desired, &same,
+                   static_cast<int8_t>(mode), nullptr))
+        return detail::fail<bool>("DMI_cas", DMI_errno());
+      if (same == DMI_TRUE) return true;
+      if (!read(&now, 1, get, nullptr)) return detail::fail<bool>("DMI_read", DMI_errno());
+    } while (std::memcmp(&now, &expected, sizeof(now)) == 0);
+    expected = now;
+    return false;
   }
   /* Waits until something else than `old` is there, and gives that. */
   outcome<value_type> wait_change(const value_type &old) const {
@@ -427,10 +443,12 @@ class local {
   int64_t size() const noexcept {
     return num_;
   }
-  T &operator[](int64_t i) noexcept {
+  template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
+  T &operator[](I i) noexcept {
     return data_[i];
   }
-  const T &operator[](int64_t i) const noexcept {
+  template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
+  const T &operator[](I i) const noexcept {
     return data_[i];
   }
   T *begin() noexcept {
@@ -512,6 +530,11 @@ class view {
   constexpr view(ptr<T> first, int64_t size, read_mode reads = get,
                  write_mode writes = put) noexcept
       : first_(first), size_(size), reads_(reads), writes_(writes) {
+  }
+
+  template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
+  constexpr view(const view<U> &other) noexcept
+      : view(other.data(), other.size(), other.reads(), other.writes()) {
   }
 
   constexpr explicit operator bool() const noexcept {
@@ -618,8 +641,12 @@ class array : public view<T> {
   }
   /* DMI_ESIZE unless whole elements fit into a page. */
   array(int64_t size, bytes page, read_mode reads = get, write_mode writes = put) {
-    map(size, page.num % detail::size_of<T>() == 0 ? page.num / detail::size_of<T>() : 0, reads,
-        writes);
+    const bool fits = page.num % detail::size_of<T>() == 0;
+#ifndef DMI_NO_EXCEPTIONS
+    if (!fits || page.num <= 0)
+      throw error("dmi::array", DMI_ESIZE, detail::does_not_fit(page.num, detail::size_of<T>()));
+#endif
+    map(size, fits ? page.num / detail::size_of<T>() : 0, reads, writes);
   }
   array(array &&other) noexcept : view<T>(other), page_(other.page_) {
     other.release();

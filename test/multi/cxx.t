@@ -12,7 +12,7 @@ my $t = DMITest->new(timeout => 280, wait => 100);
 my ($dir, $build, $top) = ($t->dir, $t->build, $t->top);
 my $small = $t->scale eq 'small';
 my $here = "$top/test/multi";
-my $strict = '-Wall -Wextra -Wconversion -Wshadow -Werror';
+my $strict = '-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Werror';
 
 # Runs a shell command; returns its exit status and all that it printed.
 sub run {
@@ -83,7 +83,9 @@ my %refused = (
   'dmi::array<job> a(10, dmi::page<4096>());'               => qr/a page must hold whole elements/,
   'dmi::array<job> a(10, dmi::page<8>());'                  => qr/a page must hold whole elements/,
   'dmi::ptr<int>(8).fetch_add(1);'                          => qr/fetch_add adds to integers of 8 bytes/,
-  'dmi::ptr<padded>(8).compare_exchange({}, {});'           => qr/compares bytes, but this type has padding/,
+  'padded p{}; dmi::ptr<padded>(8).compare_exchange(p, {});' => qr/compares bytes, but this type has padding/,
+  'dmi::ptr<int>(8).compare_exchange(3, 4);'                => qr/compare_exchange/,
+  'dmi::array<int> a; a[2].store(1), dmi::view<int>(dmi::view<const int>(a));' => qr/no matching/,
   'dmi::ptr<const int>(8).store(1);'                        => qr/this pointer is to const/,
   'dmi::ptr<job>(8).member(&padded::c);'                    => qr/this is no member of the type/,
   'dmi::ptr<job>(8).load(dmi::put);'                        => qr/put_t/,

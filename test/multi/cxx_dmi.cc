@@ -90,7 +90,12 @@ static void modifies(dmi::ptr<shared> at) {
   MUST(count.store(5));
   EXPECT(MUST(count.fetch_add(3)) == 5 && MUST(count.fetch_add(-8, dmi::exclusive)) == 8);
   EXPECT(MUST(count.exchange(4)) == 0);
-  EXPECT(!MUST(count.compare_exchange(3, 9)) && MUST(count.compare_exchange(4, 9)));
+  int64_t old = 3;
+  EXPECT(!MUST(count.compare_exchange(old, 9)) && old == 4 && MUST(count.load()) == 4);
+  EXPECT(MUST(count.compare_exchange(old, 8)) && old == 4);
+  while (!MUST(count.compare_exchange(old, old + 1))) { /* as with std::atomic */
+  }
+  EXPECT(old == 8);
   EXPECT(MUST(count.load()) == 9 && MUST(count.wait_change(4)) == 9);
   auto later = MUST(count.fetch_add_async(1));
   EXPECT(MUST(later.get()) == 9 && MUST(later.get()) == 9 && later.ready());
@@ -144,6 +149,9 @@ static void copies() {
   }
   EXPECT(a[0].load() == 0);
 #endif
+  const dmi::view<const double> reader = a; /* of an array, and of a view */
+  const std::size_t at = 6;                 /* any type of integer */
+  EXPECT(MUST(reader.read(0, 10))[at] == 2 && reader.size() == 1000);
   const dmi::view<double> tail = MUST(a.part(990, 1000));
   EXPECT(tail.size() == 10 && tail[0] == a[990] && tail.reads() == dmi::invalidate);
   FAILS(a.part(990, 1001), DMI_ERANGE);
@@ -175,7 +183,8 @@ static void errors() {
   FAILS(dmi::ptr<int>(8).store(1), DMI_EADDR);
   FAILS(dmi::ptr<int64_t>(8).fetch_add(1), DMI_EADDR);
   FAILS(dmi::ptr<int64_t>(8).exchange(1), DMI_EADDR);
-  FAILS(dmi::ptr<int64_t>(8).compare_exchange(1, 2), DMI_EADDR);
+  FAILS(dmi::ptr<int64_t>(8).compare_exchange(out, 2), DMI_EADDR);
+  FAILS(dmi::ptr<int64_t>(0).load(), DMI_EADDR);
   FAILS(dmi::ptr<int64_t>(8).load_to(&out, INT64_MAX), DMI_EINVAL);
   FAILS_TO_MAKE(dmi::array<double>(INT64_MAX, dmi::elements(1)), DMI_ESIZE);
   FAILS_TO_MAKE(dmi::array<double>(INT64_MAX / 2, dmi::elements(INT64_MAX / 2)), DMI_ESIZE);
@@ -183,6 +192,14 @@ static void errors() {
   FAILS_TO_MAKE(dmi::array<double>(-1, dmi::elements(1)), DMI_ESIZE);
   FAILS_TO_MAKE(dmi::array<double>(5, dmi::elements(0)), DMI_ESIZE);
   FAILS_TO_MAKE(dmi::array<place>(5, dmi::bytes(100)), DMI_ESIZE); /* no whole elements */
+#ifndef DMI_NO_EXCEPTIONS
+  try {
+    dmi::array<place> a(10, dmi::bytes(100));
+  } catch (const dmi::error &known) {
+    EXPECT(strstr(known.what(), "elements of 32 bytes do not fit pages of 100 bytes") &&
+           strstr(known.what(), "such as 96 bytes"));
+  }
+#endif
   dmi::array<int64_t> a(4, dmi::elements(2));
   FAILS(a[3].load_to(&out, 2), DMI_ERANGE);
   FAILS(dmi::ptr<int64_t>(a[1].address() + 4).fetch_add(1), DMI_ERANGE);
