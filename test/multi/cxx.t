@@ -108,6 +108,62 @@ for my $line (sort keys %refused) {
 ($status, $out) = run("echo '#include \"dmi.hpp\"' > old.cc; $build/bin/dmicxx -std=c++14 -fsyntax-only old.cc");
 ok($status != 0 && $out =~ /needs C\+\+17: dmicxx asks for it/, 'an old standard is refused');
 
+# ---- A mutex whose holder is lost --------------------------------------------------------------
+
+save('mends.cc', <<'END');
+#include "dmi.hpp"
+#include <unistd.h>
+struct shared { int64_t half; DMI_mutex_t mutex; };
+int64_t DMI_thread(int64_t address) {
+  const dmi::ptr<shared> at(address);
+  dmi::mutex mutex(at.member(&shared::mutex));
+  mutex.lock();
+  (void)at.member(&shared::half).store(1);
+  puts("holds"), fflush(stdout);
+  for (;;) pause();
+}
+static const char *acquired(dmi::mutex &mutex) {
+#ifdef DMI_NO_EXCEPTIONS
+  return DMI_strerrorname(mutex.acquire().error());
+#else
+  try { mutex.lock(); } catch (const dmi::error &known) { return DMI_strerrorname(known.code()); }
+  return "DMI_OK";
+#endif
+}
+void DMI_main(int, char **) {
+  dmi::object<shared> all;
+  dmi::mutex mutex(all.member(&shared::mutex));
+  const auto half = all.member(&shared::half);
+  DMI_node_t node;
+  int32_t other = 0, mended = 0;
+  for (int i = 0; i < 2 && DMI_poll(&node); i++) DMI_welcome(other = node.dmi_id);
+  (void)dmi::thread::create(other, dmi::ptr<shared>(all));
+  while (DMI_poll(&node) && node.state != DMI_LOST) continue;
+  for (int i = 0; i < 2; i++) puts(acquired(mutex));   /* as long as nobody has mended it */
+  for (int i = 0; i < 2; i++) {
+    (void)mutex.lock_mending([&] { mended++, (void)half.store(2); });
+    mutex.unlock();
+  }
+  puts(acquired(mutex));
+  mutex.unlock();
+  int64_t left = 0;
+  (void)half.load_to(&left, 1);
+  printf("mended %d times, %d\n", mended, (int)left);
+}
+END
+for my $flags ('', '-DDMI_NO_EXCEPTIONS') {
+  ($status, $out) = run("$build/bin/dmicxx -O1 $strict $flags mends.cc -o mends");
+  is($out, '', "mends.cc $flags compiles");
+  my @opts = (opts => ['--survive']);
+  my $stays = $t->start("$dir/mends", name => 'stays', @opts);
+  my $lost = $t->start("$dir/mends", join => $stays, name => 'lost', @opts);
+  $lost->expect_out(qr/^holds$/m);
+  $lost->kill_now;
+  $lost->wait_exit(signal => 'KILL');
+  $stays->wait_exit(0);
+  is($stays->out, "DMI_EOWNERDEAD\nDMI_EOWNERDEAD\nDMI_OK\nmended 1 times, 2\n", "lock_mending mends once $flags");
+}
+
 # ---- Exceptions that nobody catches ------------------------------------------------------------
 
 save('throws.cc', <<'END');
