@@ -38,10 +38,32 @@ def _script():
         return os.path.basename(path), file.read()
 
 
+def _own_modules():
+    """What the script has imported from its own directory: names relative to that, and paths."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None:
+        return []
+    here, found = os.path.dirname(os.path.abspath(script)), {}
+    for name, module in list(sys.modules.items()):
+        path = os.path.abspath(getattr(module, "__file__", None) or "")
+        words = os.path.relpath(path, here).split(os.sep)
+        installed = {"..", "site-packages", "dist-packages"}.intersection(words)
+        if name != "__main__" and name.split(".")[0] != "dmi" and path.endswith(".py") and not installed:
+            found["/".join(words)] = path
+    return sorted(found.items())
+
+
 def _identity():
-    """What must be the same in all processes: its name for messages, and as a text."""
+    """What must be the same in all processes: its name for messages, and as a text.
+
+    That is the script, the modules of its own directory that it has imported by now, and the version of Python.
+    """
     name, text = _script()
-    digest = hashlib.sha256(text).hexdigest()
+    everything = hashlib.sha256(text)
+    for module, path in _own_modules():
+        with open(path, "rb") as file:
+            everything.update(f"\0{module}\0".encode() + hashlib.sha256(file.read()).digest())
+    digest = everything.hexdigest()
     version = _python_version().replace("CPython", "Python")
     return (f"{name[:24]} {digest[:8]}, {version}, dmi {_dmi.version}",
             f"{digest} {version} dmi {_dmi.version}")

@@ -237,6 +237,32 @@ def test_other_python(programs):
     first.ends()
 
 
+def test_other_module(programs):
+    """A process whose script is the same, but not a module beside it, is refused; one with the same module joins."""
+    text = """
+        import json, helper, dmi
+        def main():
+            next(dmi.notices()).welcome()
+            print(helper.NUMBER, flush=True)
+            next(dmi.notices()).welcome()
+            input()
+        dmi.run(main)
+        """
+    programs.script("NUMBER = 1\n", "helper.py")
+    first = programs.start(text)
+    first.expect("^1$")
+    programs.script("NUMBER = 2\n", "helper.py")
+    other = programs.start(text, join=first, wait=False)
+    other.ends(1)
+    assert re.search(r"'prog\.py \w{8}, Python", other.log())
+    programs.script("NUMBER = 1\n", "helper.py")
+    third = programs.start(text, join=first)
+    third.expect_err("=== opened ===")
+    first.press()
+    third.ends()
+    first.ends()
+
+
 def test_other_script(programs):
     """A process with another script is refused."""
     first = programs.start(IDENTITY)
