@@ -283,7 +283,7 @@ static void settings(struct dmi_process *process) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member",
             "--survive does not count: the first process of this program does not have it");
   }
-  if (own->witness && !theirs.survive) {
+  if (own->witness && !theirs.survive && !own->trace) { /* it may be there for its trace only */
     dmi_say(&process->stream, DMI_LOG_WARN, "member",
             "a witness is of no use for this program: its first process does not have --survive");
   }

@@ -68,6 +68,7 @@ static void give_up(struct dmi_process *process) {
 static void fence(struct dmi_process *process, const struct dmi_mact *view) {
   for (uint32_t i = 0; i < view->removed_num; i++) {
     if (!view->removed[i].lost) continue;
+    process->losses++;
     dmi_net_keep(process->access.net);
     dmi_net_fence(process->access.net, view->removed[i].uid);
     dmi_stall_lost(process, view->removed[i].uid);

@@ -108,6 +108,7 @@ struct dmi_process {
   bool ended;        /* everything but the stream was freed */
   bool cut_off;      /* the end does not wait for threads; their calls get no answer any more */
   bool trust_warned; /* that --trust-refused does not count */
+  uint32_t losses;   /* members that were lost, since this process knows of members */
 
   dmi_id_t dmi_id;
   struct dmi_status recover_now; /* done when DMI_recover is to run here, or can never be */

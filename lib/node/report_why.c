@@ -146,7 +146,11 @@ static bool look(int64_t addr, void *bytes, int64_t size) {
   return good;
 }
 
-/* Is the page lost, or only the answer of a write? */
+static bool only_reads(const struct dmi_report *report) {
+  return is_call(report, "read") && !is_call(report, "thread");
+}
+
+/* Is the page lost, or only the answer? */
 static void about_lost(char *text, const struct dmi_report *report) {
   char byte;
   if (is_call(report, "create") || is_call(report, "wake") || report->size == DMI_REPORT_ID) {
@@ -157,7 +161,11 @@ static void about_lost(char *text, const struct dmi_report *report) {
   } else if (report->addr > 0 && report->size != DMI_REPORT_NOTHING &&
              look(report->addr, &byte, 1)) {
     snprintf(text, TEXT,
-             "the answer was lost with a process: whether the bytes were written is not known");
+             only_reads(report)
+                 ? "the process that was asked was lost before it answered: the bytes can be read "
+                   "again"
+                 : "the answer was lost with a process: whether the bytes were written is not "
+                   "known");
   } else {
     snprintf(text, TEXT,
              "the bytes were lost with a process; the page can be used when all of it is written "

@@ -111,7 +111,7 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                ",\"faults_now\":%.1f",
                traffic.received, traffic.sent, faults.num, faults.now);
   put_connections(process, to);
-  dmi_json_put(to, "}\n");
+  dmi_json_put(to, ",\"losses\":%" PRIu32 "}\n", process->losses);
 }
 
 bool dmi_see_by_daemon(uint32_t what) {

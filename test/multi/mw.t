@@ -121,7 +121,7 @@ is((stat "$dir/dmi/ports.sock")[2] & 0777, 0600, 'so is the socket');
 refused('--set ports: that name is in use', '-f', $two, '--set', 'ports', $program);
 my $second = start(['localhost'], '--set', 'other', $program);
 $second->shows('err', '=== opened ===');
-like((run(1, '--status'))[1], qr/several run on this host: --set says which one: other ports\n/,
+like((run(1, '--status'))[1], qr/2 sets run on this host; say which one: --set other or --set ports\n/,
   'two sets: which one?');
 $second->signal('TERM');
 $second->wait_exit(0);

@@ -90,7 +90,7 @@ $third->kill_now;
 $third->wait_exit(signal => 'KILL');
 shows("document.querySelectorAll('#members tbody tr').length === 2", 'one that was killed disappears');
 logged('process 2');
-logged('is gone');
+logged('is lost');
 
 # ---- One that is started for a program that runs, and goes on when the process leaves that it asks -----
 
@@ -112,6 +112,8 @@ logged('is gone');
 }
 
 shows("document.querySelectorAll('#members tbody tr').length === 1", 'and so does one that leaves');
+logged('process 1');
+logged('has left');
 
 # ---- The end -------------------------------------------------------------------------------------
 

@@ -275,7 +275,7 @@ sub ask {
   if (!defined $name) {
     my @sets = sets();
     die "no dmimw of yours runs on this host\n" unless @sets;
-    die "several run on this host: --set says which one: @sets\n" if @sets > 1;
+    die @sets . " sets run on this host; say which one: " . join(' or ', map { "--set $_" } @sets) . "\n" if @sets > 1;
     $name = $sets[0];
   }
   my $socket = _open($name) or die "no dmimw of yours with --set $name runs on this host\n";

@@ -218,12 +218,15 @@ sub wait_text {
   return "for $thread->{size} bytes at " . address($thread) . ", owned by $owner$acks";
 }
 
+# What a thread does that does not wait in DMI.
+sub runs { my ($thread) = @_; return ($thread->{state} // '') eq 'R' ? 'computes' : 'outside of DMI' }
+
 # In a few words.
 sub doing {
   my ($thread) = @_;
   my $where = call($thread);
   return "in $where, for " . duration($thread->{ns} / 1e9) if $thread->{waits};
-  my $runs = ($thread->{state} // '') eq 'R' ? 'computes' : 'is not waiting in DMI';
+  my $runs = runs($thread);
   return defined $thread->{call} ? "$runs; last call (but for hits): $where" : "$runs; $where";
 }
 

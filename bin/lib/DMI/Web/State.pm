@@ -31,10 +31,12 @@ sub _member {
   return \%member;
 }
 
-# Members and their counters.  `seconds`: until this is told again.
+# Members and their counters.  `seconds`: until this is told again; `losses`: members that were lost, so
+# far as is known.
 sub members {
   my ($all, $seconds) = @_;
-  return { time => 0 + $all->{time}, seconds => 0 + sprintf('%.1f', $seconds),
+  my ($losses) = sort { $b <=> $a } 0, map { ($_->{process_now} // {})->{losses} // 0 } @{ $all->{members} };
+  return { time => 0 + $all->{time}, seconds => 0 + sprintf('%.1f', $seconds), losses => 0 + $losses,
     members => [map { _member($_) } @{ $all->{members} }] };
 }
 

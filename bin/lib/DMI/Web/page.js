@@ -81,7 +81,14 @@ function compare(event) {
     else if (was.state === 'silent') log(`${name(member)} answers again`);
     else log(`${name(member)}: ${member.state}`);
   }
-  for (const [number, member] of before) if (!now.has(number)) log(`${name(member)} is gone`);
+  // Those that were seen to leave have left; of the others as many as were counted are lost.
+  const gone = [...before.values()].filter((member) => !now.has(member.member));
+  const leaves = (member) => /^(?:leaving|left)$/.test(member.state);
+  if (!known.members) known.losses = event.losses;
+  for (const member of gone.sort((a, b) => leaves(a) - leaves(b))) {
+    if (event.losses > known.losses) { known.losses++; log(`${name(member)} is lost`); }
+    else log(`${name(member)} has left`);
+  }
 }
 
 function onMembers(event) {
@@ -255,9 +262,9 @@ function drawThreads() {
     const cells = row.cells_;
     text(cells[0], `${thread.name} of ${processOf(thread.member)}`);
     kind(row.badge, 'badge s-' + kindOf(thread.state));
-    text(row.badge, thread.state);
+    text(row.badge, thread.state === 'outside' ? 'outside of DMI' : thread.state);
     text(cells[2], thread.ns === undefined ? '' : duration(thread.ns / 1e9));
-    text(cells[3], thread.call ? `${thread.call} at ${thread.place}` : 'no call of DMI yet');
+    text(cells[3], thread.call ? `${thread.waits ? 'in' : 'last:'} ${thread.call} at ${thread.place}` : 'no call of DMI yet');
     text(cells[4], thread.waits || '');
   });
 }
