@@ -180,6 +180,9 @@ $mw->expect_err(qr/(?s:=== opened ===.*){3}/);
 kill KILL => $pid{'localhost/2'};
 $mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m);
 $mw->wait_exit(1);
+is(scalar(() = $mw->err =~ /^dmi: lost process .*; this ends the program in all processes/mg), 1, 'all that are left say so, in one line');
+is(scalar(() = $mw->err =~ /^dmirun: localhost(?:\/3)?: ended with status 1: lost process /mg), 1, 'one of them has ended with this reason');
+is(scalar(() = $mw->err =~ /^dmirun: localhost(?:\/3)?: ended with status 1, for the same reason as localhost/mg), 1, 'and so has the other one');
 ok($_->(5), 'gone') for @ends;
 
 # They hang: the second Ctrl+C names one file with what all of them do; the third one ends them.

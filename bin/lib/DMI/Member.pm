@@ -29,7 +29,7 @@ my $piece = 64 << 10;   # bytes of a program that are sent at once (--copy)
 
 # name, line (NodeFile), way, loop; changed => called with the member after each change of
 # state; lost => called with the member and the uid of a member without which, as it says, the program
-# goes on; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
+# goes on; fatal => called with the text of an error that ends the program; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -124,13 +124,27 @@ sub _happened {
   }
   elsif ($name eq 'member_lost') { $self->{lost}->($self, $event->{member}) }
   elsif ($name eq 'finalized') { $self->{finalized} = 1 }
-  elsif ($name eq 'error') { $self->{last_words} = $event->{text} }
+  elsif ($name eq 'error') { $self->_failed($event) }
   elsif ($name =~ /^(?:joined|opened|closed|left)\z/) {
     $self->{identity} = { program => $event->{program}, member => $event->{member} }
       if $name eq 'joined' && defined $event->{program};
     $self->_enter($name);
   }
   $self->_wrote('err', '');
+  return;
+}
+
+# What it says last is why it ends, if it does.  A call of the program that fails is so only if nothing
+# else went wrong: calls fail, too, because the program ends.
+sub _failed {
+  my ($self, $event) = @_;
+  my $is_call = ($event->{subsystem} // '') eq 'call';
+  return if $is_call && $self->{has_cause};
+  $self->{has_cause} = !$is_call;
+  $self->{last_words} = $event->{text};
+  return if $is_call || $event->{text} !~ /; this ends the program in all processes/;
+  $self->{ends_program} = 1;
+  $self->{fatal}->($event->{text});
   return;
 }
 
@@ -170,7 +184,9 @@ sub _ended {
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};
   if ($status != 0) {
     my $how = DMI::Status::text($status);
-    $self->{problem} = defined $self->{last_words} ? "$how: $self->{last_words}" : $how;
+    # A process cannot know that it is to be killed: what it said before was about something else.
+    my $why = ($status & 127) == POSIX::SIGKILL ? undef : $self->{last_words};
+    @$self{qw(how problem)} = ($how, defined $why ? "$how: $why" : $how);
   }
   $self->_enter('ended');
   return $self->{link}->leave($self->{number}, 0);

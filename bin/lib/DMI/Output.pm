@@ -47,9 +47,20 @@ sub take {
   return $self->_lines($name, $stream, $lines);
 }
 
+# All processes will write this text, in a line `dmi: TEXT`: it is shown once.  Log files have it each time.
+sub once {
+  my ($self, $text) = @_;
+  $self->{once}{"dmi: $text"} //= 0;
+  return;
+}
+
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { print { $self->_log($name) } $lines }
+  if ($self->{once}) {
+    $lines =~ s/^(.*)\n/exists $self->{once}{$1} && $self->{once}{$1}++ ? '' : "$1\n"/gme;
+    return if $lines eq '';
+  }
   if ($self->{tag}) {
     my $within = $self->{within}{$name}{$stream};    # true: inside of a long line
     $self->{within}{$name}{$stream} = $lines !~ /\n\z/;

@@ -95,6 +95,7 @@ sub _new_member {
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
+    fatal => sub { $self->{output}->once($_[0]) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
@@ -351,6 +352,11 @@ sub _ended {
 sub _judge {
   my ($self, $member) = @_;
   my ($name, $problem) = ($member->name, $member->problem);
+  # What has ended the program is told once.
+  if ($member->{ends_program} && $problem ne $member->{how}) {
+    my $same = $self->{ended_by}{ $member->{last_words} } //= $name;
+    $problem = "$member->{how}, for the same reason as $same" if $same ne $name;
+  }
   if ($member->was_refused && $member->{door}->is_final && !defined $member->{door}->problem) {
     $self->say("$name: came too late, $member->{door}{name} has left: $problem");
     return;
