@@ -306,7 +306,7 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
   if (dial->state != DMI_DIAL_CONNECTING) {
     snprintf(dial->why, sizeof dial->why,
              "%s port %u accepts connections but does not answer (waited %.0f s), so it is no DMI "
-             "program, or one that hangs: %s",
+             "program, or one that hangs or is stopped (ps shows T): %s",
              dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE);
   } else {
     snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",

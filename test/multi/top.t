@@ -77,7 +77,7 @@ $terminal->resize(1, 1);
 for my $size ([30, 6], [2, 1], [200, 50], [100, 4], [120, 20]) {
   my ($width, $height) = @$size;
   $terminal->resize($width, $height);
-  my $last = substr 'up/down: choose a process  enter: its threads  left/right: sort  r: reverse  m: mappings  q: end', 0, $width;
+  my $last = substr 'q: end  enter: threads and deadlocks  m: mappings  up/down: choose  left/right: sort  r: reverse', 0, $width;
   $terminal->shows(qr/\A(?:[^\n]*\n){@{[$height - 1]}}\Q$last\E *\n?\z/, "a window of $width columns and $height lines");
 }
 

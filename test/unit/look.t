@@ -62,6 +62,13 @@ is(circles(members => [member(1, threads => [thread(1, 'process'),
 my $text = DMI::LookText::threads({ members => [$never], objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } });
 like($text, qr/^  thread 1 in DMI_call at p\.c:1 \(f\), for 2\.5 s\n    waits at the barrier at 0x10, 2 of 3 have come; still missing:\n      thread 3 of process 0 \(h1\): in DMI_call at p\.c:3 \(f\), for 2\.5 s$/m,
   'who has not come is told');
+my $nobody = sub { return DMI::LookText::threads({ members => [member(1, barriers => [{ barrier => '0x10', thread => 1 }], threads => [$at->(1), @_])],
+  objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 1 } } }) };
+like($nobody->(thread(2), thread(3, undef, state => 'R'), thread(4, 'lock'), thread(5, undef, who => 'other', call => undef)),
+  qr/, 1 of 2 have come; no thread is left that uses it and has not come, .*; these do not wait in DMI:\n      thread 2 of process 0 \(h1\): outside of DMI; last .*\n      thread 3 of process 0 \(h1\): computes; last [^\n]*\n  thread 2 /,
+  'nobody is left who uses it: those that could begin to do so');
+like($nobody->(), qr/; all threads wait in DMI$/m, 'there are none');
+like($nobody->(map { thread($_) } 2 .. 15), qr/thread 11 of [^\n]*\n      and 4 more\n/, 'or many');
 like($text, qr/^  thread 2 in .*\n    waits at the barrier at 0x10, as thread 1 of process 0 \(h1\)$/m, 'once for each barrier');
 like($text, qr/^  the lock at 0xc is held by thread 1, taken by DMI_mutex_lock at p\.c:9 \(f\)$/m, 'and who holds locks');
 
@@ -106,7 +113,8 @@ sub faulting {
 }
 my @faulting = (faulting(1, 500, 3 => 610, 4 => 20), faulting(2, 100, 3 => 210), faulting(3, 0, 5 => 900), member(4, cores => 1, state => "member"));
 $text = DMI::LookText::status({ members => \@faulting, mappings => [] });
-like($text, qr/^3 +0x10 +320 +0: 300, 1: 20\n4 +0x10 +5 +0: 5$/m, 'the hottest page first, with who asks for it');
+like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20\n4 +0x10 \(not there any more\) +5 +0: 5$/m, 'the hottest page first, with who asks for it');
+like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20$/m, 'of a mapping that is there');
 unlike($text, qr/^5 +0x10/m, 'not one that is not asked for any more');
 $text = DMI::LookText::status({ members => [@faulting[2, 3]], mappings => [{ mapping => '0x10', page_size => 1, pages => 2,
     of => { 3 => { owned => 0, copies => 1, faults => 7 } } }] });

@@ -77,9 +77,9 @@ is($chosen->(), 4, 'nor above the first');
 # A list that is longer than the window.
 $view->take(all(map { member($_, 10, 0, 0, 0) } 0 .. 99));
 $view->key('end');
-like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n95 .*\n.*\n.*\n.*\n99 [^\n]*\nup\/down/, 'shows the end');
+like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n95 .*\n.*\n.*\n.*\n99 [^\n]*\nq: end/, 'shows the end');
 $view->key('home');
-like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n0 .*\n.*\n.*\n.*\n4 [^\n]*\nup\/down/, 'and the beginning');
+like(shown($view, 8), qr/\A[^\n]*\nprocess v[^\n]*\n0 .*\n.*\n.*\n.*\n4 [^\n]*\nq: end/, 'and the beginning');
 
 # Threads of one process.
 my %thread = (thread => 1, who => 'main', tid => 5, state => 'S', call => 'DMI_mutex_lock', place => 'p.c:7 (f)', waits => 'lock', ns => 3e9,
@@ -98,6 +98,18 @@ $view->take(all(silent(0)));
 like(shown($view), qr/^  gives no answer/m, 'it is silent');
 is($view->key('r'), '', 'no other keys here');
 is($view->key('b'), 'ask', 'and back');
+
+# Mappings.
+is($view->key('m'), 'ask', 'm');
+is(join(' ', $view->parts), 'process mappings hot', 'mappings, and the pages that are asked for most often');
+like(shown($view), qr/^asking \.\.\.$/m, 'until they come');
+$view->take(all(silent(0)));
+like(shown($view), qr/^process 0 \(h0\) gives no answer/m, 'of one that is silent they are not known');
+unlike(shown($view), qr/no mappings/, 'which does not mean that there are none');
+$view->take(all(member(0, 12, 0, 0, 0)));
+like(shown($view), qr/^no mappings$/m, 'there are none');
+like(shown($view, 20, 10), qr/\nq: end/, 'a narrow window shows how to end');
+$view->key('b');
 is($view->key('q'), 'end', 'q');
 
 # Nothing that a process says reaches the terminal as it is; no window is too small.

@@ -6,7 +6,8 @@ use strict;
 use warnings;
 use DMI::Waits ();
 
-my $HOTTEST = 10;    # pages that are shown
+my $HOTTEST = 10;       # pages that are shown
+my $MOST_NAMED = 10;    # threads in a list of those that may be meant
 
 # Text of other machines, without control characters.
 sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
@@ -108,8 +109,10 @@ sub hottest {
   my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
   return '' if !@hottest;
   splice @hottest, $HOTTEST if @hottest > $HOTTEST;
+  my %there = map { $_->{mapping} => 1 } @{ $all->{mappings} };
+  my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
   return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by'],
-    map { [plain($_->{page}), plain($_->{mapping}), sprintf('%.0f', $_->{rate}), join ', ', @{ $_->{by} }] } @hottest);
+    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join ', ', @{ $_->{by} }] } @hottest);
 }
 
 sub silent {
@@ -153,6 +156,17 @@ sub lock_text {
   return 'for the lock at ' . address($thread) . ", $by" . ($place ? "; number $place in line" : '');
 }
 
+# The threads that could come somewhere, as they do not wait in DMI.
+sub elsewhere {
+  my ($waits) = @_;
+  my @threads = grep { !$_->{waits} && ($_->{who} ne 'other' || defined $_->{call}) } $waits->threads;
+  return 'all threads wait in DMI' if !@threads;
+  my $more = @threads - $MOST_NAMED;
+  splice @threads, $MOST_NAMED if $more > 0;
+  return 'these do not wait in DMI:' . join('', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @threads)
+    . ($more > 0 ? "\n      and $more more" : '');
+}
+
 sub barrier_text {
   my ($waits, $thread) = @_;
   my $object = $waits->object($thread);
@@ -162,7 +176,8 @@ sub barrier_text {
   my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
-  return "$text; no thread uses it that has not come" if !@missing;
+  return "$text; no thread is left that uses it and has not come, so they wait until another one begins to use it; "
+    . elsewhere($waits) if !@missing;
   return "$text; still missing:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
 }
 

@@ -100,9 +100,13 @@ sub _begin {
 # Returns when `answers` can be read; keys and signals are served meanwhile.
 sub _wait {
   my ($self, $answers) = @_;
-  while (!$self->_turn($answers, $self->{drawing} ? 1 : undef)) {
+  while (!$self->_turn($answers, 1)) {
     my $silent = Time::HiRes::time() - $self->{asked};
-    next if $silent < $patience || !$self->{drawing};
+    next if $silent < $patience;
+    if (!$self->{drawing}) {
+      print STDERR "dmirun: no answer yet; the process that is asked may be stopped (ps shows T), or busy\n" if !$self->{told_silent}++;
+      next;
+    }
     $self->{view}->silent($silent);
     $self->_draw;
   }

@@ -26,8 +26,9 @@ my @columns = (
     ['threads', 'threads', $count], ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size],
     ['spilled', 'spilled', $size], ['in/s', 'in', $size], ['out/s', 'out', $size], ['faults/s', 'faults', $count]),
 );
-my $help = 'up/down: choose a process  enter: its threads  left/right: sort  r: reverse  m: mappings  q: end';
-my $help_inside = 'up/down: scroll  b: back  q: end';
+# In narrow windows the end is cut off.
+my $help = 'q: end  enter: threads and deadlocks  m: mappings  up/down: choose  left/right: sort  r: reverse';
+my $help_inside = 'q: end  b: back  up/down: scroll';
 
 sub new {
   my ($class) = @_;
@@ -37,7 +38,7 @@ sub new {
 # What to ask for.
 sub parts {
   my ($self) = @_;
-  return $self->{page} eq 'processes' ? 'process' : $self->{page} eq 'mappings' ? ('process', 'mappings')
+  return $self->{page} eq 'processes' ? 'process' : $self->{page} eq 'mappings' ? ('process', 'mappings', 'hot')
     : qw(process threads locks barriers);
 }
 
@@ -46,7 +47,7 @@ sub parts {
 sub take {
   my ($self, $all) = @_;
   $self->{all} = $all;
-  delete $self->{silence};
+  delete @$self{qw(silence turned)};
   my %seen;
   my @rows = map { $self->_row($_, \%seen) } @{ $all->{members} };
   $self->{seen} = \%seen;
@@ -134,6 +135,7 @@ sub _page {
   my ($self, $page) = @_;
   $self->{page} = $page;
   $self->{top} = 0;
+  $self->{turned} = 1;    # until there are answers for it
   return 'ask';
 }
 
@@ -192,7 +194,7 @@ sub _table {
 sub _text {
   my ($self, $room, $width) = @_;
   my @lines;
-  if ($self->{page} eq 'mappings') { @lines = map { [$_, 'plain'] } split /\n/, DMI::LookText::mappings($self->{all}) || 'no mappings' }
+  if ($self->{page} eq 'mappings') { @lines = $self->_mappings }
   else { @lines = $self->_threads }
   my @folded = map { my $style = $_->[1]; map { [$_, $style] } _fold($_->[0], $width) } @lines;
   my $most = @folded - $room;
@@ -200,6 +202,15 @@ sub _text {
   $self->{top} = 0 if $self->{top} < 0;
   my $end = $self->{top} + $room - 1;
   return @folded[$self->{top} .. ($end > $#folded ? $#folded : $end)];
+}
+
+sub _mappings {
+  my ($self) = @_;
+  my $all = $self->{all};
+  return ['asking ...', 'plain'] if !$all || $self->{turned};
+  my $silent = DMI::LookText::silent($all, grep { $_->{silent} } @{ $all->{members} });
+  my $known = DMI::LookText::mappings($all) . DMI::LookText::hottest($all) || ($silent ? '' : 'no mappings');
+  return (map({ [$_, 'plain'] } split /\n/, $known), map { [$_, 'alarm'] } grep { $_ ne '' } split /\n/, $silent);
 }
 
 sub _threads {
