@@ -4,7 +4,7 @@ import sys
 
 from . import _dmi, _pack, _program, _result
 from ._errors import TaskError
-from ._remote import _named
+from ._remote import _at_top, _named
 
 _KINDS = {1: "join", 2: "leave", 3: "loss", 4: "idle", 5: "progress", 6: "note", 7: "few"}
 
@@ -93,7 +93,7 @@ def task(function=None, *, result_bytes=_result.SIZE):
     """
     if function is None:
         return functools.partial(task, result_bytes=result_bytes)
-    return Task(function, result_bytes)
+    return Task(_at_top(function), result_bytes)
 
 
 _none = object()

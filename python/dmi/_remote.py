@@ -19,6 +19,15 @@ def _named(what):
     return _find, (what.__module__, what.__qualname__)
 
 
+def _at_top(function):
+    """Refuses what other processes could not find by its name."""
+    name = getattr(function, "__qualname__", "")
+    if "<" in name:
+        raise TypeError(f"{name} cannot be found by its name in other processes: the function must be at the top level "
+                        "of the script or of a module, and no lambda")
+    return function
+
+
 def _find(module, name):
     __import__(module)
     found = sys.modules[module]
@@ -284,7 +293,7 @@ def remote(function=None, *, result_bytes=_result.SIZE):
     """
     if function is None:
         return functools.partial(remote, result_bytes=result_bytes)
-    return Remote(function, result_bytes)
+    return Remote(_at_top(function), result_bytes)
 
 
 class Remote:

@@ -61,6 +61,8 @@ class Mutex(_Shared):
         """Locks it if no thread holds it; True if so."""
         return _dmi.mutex_trylock(self.address)
 
+    acquire, release = lock, unlock  # as those of threading.Lock
+
     def consistent(self):
         """Says that what it guards is in order again, after OwnerDeadError."""
         _dmi.mutex_consistent(self.address)

@@ -52,7 +52,7 @@ GATE = """
         threading.Thread(target=opens, daemon=True).start()
         return flag
     def passes(i, flag):
-        print("at", i)
+        print(f"at {i}\\n", end="")   # as a whole, whatever other threads print
         if i >= 10 and flag[0] == 0:
             flag.watch(0, 0)
     """
@@ -237,3 +237,22 @@ def test_notices(programs):
     assert out == [*3 * [busy], "2", *failed, "[0, 1, 4]", "3", *failed,
                    "DMI_EBUSY a client of remote functions, which dmi.client has opened, h", "ready", "open 1", "2 11",
                    "close 1", "close 0"]
+
+
+def test_not_at_top(programs):
+    """Functions that other processes could not find are refused where they are decorated."""
+    out = programs.run("""
+        import dmi
+        def inside():
+            @dmi.remote
+            def nested(): pass
+        def main():
+            mutex = dmi.Mutex()
+            mutex.acquire(); print(mutex.trylock()); mutex.release()
+            for make in inside, lambda: dmi.task(lambda i: i), lambda: dmi.remote(result_bytes=8)(lambda: 1):
+                try: make(); print("made")
+                except TypeError as error: print(str(error).partition(" cannot")[0])
+        dmi.run(main)
+        """)
+    assert out.splitlines() == ["False", "inside.<locals>.nested", "main.<locals>.<lambda>.<locals>.<lambda>",
+                                "main.<locals>.<lambda>.<locals>.<lambda>"]
