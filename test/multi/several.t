@@ -148,7 +148,9 @@ for my $how ('', ' without a sign') {
 END
 pipe my $line, my $typed or die;
 $several = start(-n => 2, $leaves, { stdin => $line });
-my %left = map { my $who = $_; $who => DMITest::end_of($several->expect_out(qr/^$who (\d+)$/m)) }
+# They write in any order.
+$t->wait_until(sub { 4 == (() = $several->out =~ /^(?:first|second)(?: without a sign)? \d+$/mg) }, 'both have left two behind');
+my %left = map { my $who = $_; $who => DMITest::end_of($several->out =~ /^$who (\d+)$/m) }
   map { ($_, "$_ without a sign") } qw(first second);
 ok($left{second}->(30), 'what the second process has left behind is gone');
 ok(!$left{$_}->(0), "$_: still there") for 'first', 'first without a sign', 'second without a sign';
