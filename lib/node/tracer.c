@@ -12,6 +12,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,8 +187,15 @@ static void finish(struct dmi_tracer *tracer, int64_t patience) {
 
 /* The network is stopped as soon as nothing more is to come. */
 static void stop(struct dmi_tracer *tracer) {
+  dmi_uid_t missing;
   if (!tracer->ends || tracer->stopped) return;
-  if (tracer->file && !dmi_tracer_file_complete(tracer) && dmi_clock_ns() < tracer->until) return;
+  missing = tracer->file ? dmi_tracer_file_awaits(tracer) : 0;
+  if (missing && dmi_clock_ns() < tracer->until) return;
+  if (missing)
+    dmi_say(&tracer->process->stream, DMI_LOG_INFO, "trace",
+            "the trace ends without the last events of member %" PRIu32
+            ", which has not sent them in time",
+            missing);
   tracer->stopped = true;
   dmi_net_stop(tracer->process->access.net);
 }
@@ -225,6 +233,14 @@ static void rest(struct dmi_tracer *tracer, uint32_t seen) {
   }
 }
 
+/* A view may have come before this process knew which of the members it is itself. */
+static void know_self(struct dmi_tracer *tracer) {
+  struct dmi_tracer_job view = {.type = DMI_TRACER_VIEW};
+  if (!tracer->file || tracer->knows_self || !atomic_load(&tracer->self)) return;
+  tracer->knows_self = true;
+  dmi_tracer_file_job(tracer, &view);
+}
+
 static void *body(void *arg) {
   struct dmi_tracer *tracer = arg;
   struct dmi_tracer_piece piece;
@@ -234,7 +250,9 @@ static void *body(void *arg) {
   if (tracer->file) begin(tracer, 0);
   while (!closes) {
     const uint32_t seen = atomic_load(&tracer->trace->events);
-    struct dmi_tracer_job *job = take_job(tracer, &closes);
+    struct dmi_tracer_job *job;
+    know_self(tracer);
+    job = take_job(tracer, &closes);
     if (job) {
       do_job(tracer, job);
       dmi_tracer_drop(tracer, job);

@@ -272,12 +272,14 @@ static void begin(struct dmi_tracer *tracer, struct source *source) {
   measure(tracer, source);
 }
 
-/* Asks members that are new. */
+/* Asks members that are new.  Not before this process knows its own number: it would ask itself,
+ * and wait for its own last piece. */
 static void on_view(struct dmi_tracer *tracer) {
   struct dmi_process *process = process_of(tracer);
   const struct dmi_core *core = &process->access.core;
   const dmi_uid_t self = atomic_load(&tracer->self);
   const struct dmi_uids *uids;
+  if (!self) return;
   dmi_epoch_enter();
   uids = atomic_load(&process->uids);
   for (uint32_t i = 0; i < uids->num; i++) {
@@ -316,11 +318,11 @@ void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piec
   if (source) write_piece(tracer, source, piece->bytes, piece->length);
 }
 
-bool dmi_tracer_file_complete(const struct dmi_tracer *tracer) {
+dmi_uid_t dmi_tracer_file_awaits(const struct dmi_tracer *tracer) {
   for (const struct source *at = tracer->file->sources; at; at = at->next) {
-    if (!at->is_self && !at->is_over) return false;
+    if (!at->is_self && !at->is_over) return at->uid;
   }
-  return true;
+  return 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */

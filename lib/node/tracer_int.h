@@ -62,6 +62,7 @@ struct dmi_tracer {
   uint32_t name_num, place_num;
   struct dmi_trace_item pool;   /* the last one told */
   struct dmi_tracer_file *file; /* NULL: this process writes none */
+  bool knows_self;              /* members are asked since then */
   bool ends, stopped;           /* the process ends; the network was stopped */
   int64_t until;                /* how long it waits then for others, by dmi_clock_ns */
 };
@@ -95,7 +96,7 @@ void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piec
 void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
 /* What was written so far can be read by others. */
 void dmi_tracer_file_flush(struct dmi_tracer *tracer);
-/* True if all members have told all. */
-bool dmi_tracer_file_complete(const struct dmi_tracer *tracer);
+/* A member that has not told all; 0: there is none. */
+dmi_uid_t dmi_tracer_file_awaits(const struct dmi_tracer *tracer);
 
 #endif

@@ -192,6 +192,17 @@ SKIP: {
   is(scalar(grep { !/^[sf] |arrow/ } DMITrace::faults($events)), 0, 'the trace of a slow disk is valid');
 }
 
+# Its own number may come after the first view: it asks the others only, and ends when these have told all.
+for my $turn (1 .. 4) {
+  my $file = $t->dir . "/end$turn.json";
+  my $first = $t->start($program, args => [2, 1, 0], opts => [@$survives, '--trace', $file], name => 'ends', env => { DMI_LOG => 'info' });
+  my $second = $t->start($program, join => $first, name => 'second');
+  $_->expect_out(qr/^works/m) for $first, $second;
+  $first->signal('INT');
+  $_->wait_exit(0) for $first, $second;
+  unlike($first->err, qr/without the last events of member 1,/, 'it does not wait for itself');
+}
+
 # The process that writes is killed: what it has written can be read.
 {
   my $file = $t->dir . '/killed.json';
