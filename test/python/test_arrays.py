@@ -228,8 +228,6 @@ def test_without_numpy(programs):
             assert r[0:2] == [(0, 0), (1, 2)] and r[1] == (1, 2)
             try: dmi.array("f8", 4)
             except dmi.InvalidError as error: print(error)
-            @dmi.remote
-            def nothing(): pass
         dmi.run(main)
         """)
     assert out.startswith("'f8' is no type of elements")
