@@ -226,7 +226,7 @@ sub with_guests {
   $second->signal('INT') if $second->running;
   # Who comes too late, as all is done, is refused.
   $t->wait_until(sub { $third->events('opened') || !$third->running }, 'the third is let in, or comes too late');
-  $_->wait_exit($_->events('opened') ? 0 : 1) for $second, $third, $first;
+  $t->wait_until(sub { !$_->running }, 'it ends'), $_->wait_exit($_->events('joined') ? 0 : 1) for $second, $third, $first;
   return $first->out;
 }
 
