@@ -7,6 +7,8 @@
 #define MOST_NS (DMI_LOOK_MOST_US * 1000) /* and at most: what comes for others may never end */
 #define BUSY_NS 20000                     /* if a yield takes longer, others want the processor */
 #define SLICE_NS 500000                   /* and if it takes so long, they compute */
+#define SHARED_NS 2000                    /* a yield takes less if nobody else runs meanwhile */
+#define SPIN_NS 20000                     /* others are asked that often, at least */
 #define VAIN_RESTS 64                     /* waits that rest at most when looking was in vain */
 #define CROWDED_RESTS 1024 /* and when others compute: each look may cost milliseconds */
 
@@ -41,6 +43,7 @@ bool dmi_look_may_follow(const struct dmi_look_past *past, const struct dmi_look
 
 bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now) {
   const int64_t away = now - one->yields;
+  one->shared = away >= SHARED_NS;
   const bool silent = now - one->news >= one->most;
   if (one->follows && away < SLICE_NS && !silent) return true;
   if (away < BUSY_NS && !silent && now - one->begin < MOST_NS) return true;
@@ -52,6 +55,11 @@ bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now) {
     one->is = silent || away >= BUSY_NS ? DMI_LOOK_MIXED : DMI_LOOK_PAID;
   }
   return false;
+}
+
+bool dmi_look_spins(const struct dmi_look_one *one, struct dmi_look_past *past, int64_t now) {
+  if (one->yields != 0) past->shared = one->shared;
+  return !past->shared && now - (one->yields != 0 ? one->yields : one->begin) < SPIN_NS;
 }
 
 static uint32_t twice(uint32_t step, uint32_t least, uint32_t most) {

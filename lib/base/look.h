@@ -37,6 +37,7 @@ struct dmi_look_rule {
 struct dmi_look_past {
   uint32_t rests; /* waits that follow without looking */
   uint32_t step;  /* how many did after the last look */
+  bool shared;    /* in the last yield another thread ran on this processor */
 };
 
 enum dmi_look_is {
@@ -55,6 +56,7 @@ struct dmi_look_one {
   int64_t yields; /* when the last yield began */
   bool found;     /* something came */
   bool follows;   /* more of something long is on its way */
+  bool shared;    /* in the last yield another thread ran */
   enum dmi_look_is is;
 };
 
@@ -70,6 +72,9 @@ void dmi_look_follows(struct dmi_look_one *one, bool follows);
 bool dmi_look_may_follow(const struct dmi_look_past *past, const struct dmi_look_rule *rule);
 /* After the yield: true if it pays to look again.  Otherwise `is` says how the look was. */
 bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now);
+/* Before a yield: true if it pays to look at memory for a microsecond instead, since nobody else
+ * wants the processor.  What costs a system call to look at is looked at after each yield only. */
+bool dmi_look_spins(const struct dmi_look_one *one, struct dmi_look_past *past, int64_t now);
 /* Decides how many waits rest now. */
 void dmi_look_end(struct dmi_look_past *past, const struct dmi_look_rule *rule,
                   enum dmi_look_is is);

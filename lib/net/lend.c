@@ -33,6 +33,9 @@
 #define ARMED EPOLLIN
 #define DISARMED EPOLLET
 
+#define SPINS 32       /* looks at memory before a yield: about a microsecond */
+#define READY_ROUNDS 8 /* rounds of a look in which sockets are looked at once */
+
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
 static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
@@ -42,26 +45,36 @@ static bool arm(struct dmi_conn *conn, int how, uint32_t events) {
 
 /* ---- The daemon's side ----------------------------------------------------------------------- */
 
-/* More can be received at once, and `in` does not show it: the daemon goes on when it has served
- * the other connections. */
-static void again(struct dmi_conn *conn) {
-  struct dmi_conn **at = &conn->net->again;
-  if (conn->again) return;
-  conn->again = true;
-  while (*at != NULL)
-    at = &(*at)->again_next;
-  *at = conn;
-  conn->again_next = NULL;
-  ev_async_send(conn->net->loop, &conn->net->wake);
+/* Epoll tells of more bytes no more, or again.  With the turn lock held. */
+static void deafen(struct dmi_conn *conn) {
+  if (!conn->deaf) arm(conn, EPOLL_CTL_MOD, DISARMED);
+  conn->deaf = true;
+}
+
+static void hear(struct dmi_conn *conn) {
+  if (conn->deaf) arm(conn, EPOLL_CTL_MOD, ARMED);
+  conn->deaf = false;
+}
+
+/* If the link has to be armed, the daemon does that before it sleeps, not each time that it has
+ * received something. */
+static void loosen(struct dmi_conn *conn) {
+  struct dmi_net *net = conn->net;
+  if (conn->loose || !dmi_link_has_arm(conn->link)) return;
+  conn->loose = true;
+  conn->loose_next = net->loose;
+  net->loose = conn;
+  if (net->asleep) ev_async_send(net->loop, &net->wake); /* it is not going to sleep after all */
 }
 
 static void unlist(struct dmi_conn *conn) {
-  struct dmi_conn **at = &conn->net->again;
-  if (!conn->again) return;
+  struct dmi_conn **at = &conn->net->loose;
+  if (!conn->loose) return;
   while (*at != conn)
-    at = &(*at)->again_next;
-  *at = conn->again_next;
-  conn->again = false;
+    at = &(*at)->loose_next;
+  *at = conn->loose_next;
+  conn->loose = false;
+  if (conn->net->loose_at == conn) conn->net->loose_at = conn->loose_next;
 }
 
 /* Takes the turn if it is still `from`.  *later: not now, as a large body is arriving there. */
@@ -77,8 +90,8 @@ static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
   return mine;
 }
 
-/* Receives for a turn that was `from`, and gives it back. */
-static void receive(struct dmi_conn *conn, enum dmi_turn from) {
+/* Receives, and gives the turn back. */
+static void receive(struct dmi_conn *conn) {
   struct dmi_mutex *lock;
   struct dmi_net *net = conn->net;
   uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
@@ -91,22 +104,56 @@ static void receive(struct dmi_conn *conn, enum dmi_turn from) {
   dmi_mutex_lock(lock);
   if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
     conn->turn = DMI_TURN_FREE;
-    if (from == DMI_TURN_OWED) arm(conn, EPOLL_CTL_MOD, ARMED);
-    if (!dmi_link_arm(conn->link)) again(conn);
+    hear(conn);
+    loosen(conn);
   }
   dmi_mutex_unlock(lock);
 }
 
-void dmi_lend_again(struct dmi_net *net) {
-  struct dmi_conn *conn;
-  size_t num = 0;
-  for (conn = net->again; conn != NULL; conn = conn->again_next)
-    num++;
-  /* Those that are listed meanwhile wait until the loop has served the others. */
-  while (num-- > 0 && (conn = net->again) != NULL) {
-    unlist(conn);
-    if (take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn, DMI_TURN_FREE);
+/* Of those in net->loose, all for which it is right now (*later: not NULL), or all. */
+static void receive_loose(struct dmi_net *net, bool *later) {
+  for (struct dmi_conn *conn = net->loose; conn != NULL; conn = net->loose_at) {
+    net->loose_at = conn->loose_next; /* changes if that one ends */
+    if (take_turn(conn, DMI_TURN_FREE, later)) receive(conn);
   }
+}
+
+void dmi_lend_loose(struct dmi_net *net) {
+  bool later = false;
+  receive_loose(net, &later);
+  if (later) receive_loose(net, NULL);
+}
+
+void dmi_lend_sleep(struct dmi_net *net) {
+  struct dmi_conn *conn, **at = &net->loose;
+  bool more = false;
+  if (ev_async_pending(&net->wake)) return; /* then the loop does not sleep */
+  while ((conn = *at) != NULL) {
+    dmi_mutex_lock(&conn->peer->turn_lock);
+    bool stays = conn->turn == DMI_TURN_FREE && !dmi_link_arm(conn->link);
+    dmi_mutex_unlock(&conn->peer->turn_lock);
+    if (stays) {
+      more = true;
+      at = &conn->loose_next;
+    } else {
+      conn->loose = false;
+      *at = conn->loose_next;
+    }
+  }
+  net->asleep = true;
+  if (more) ev_async_send(net->loop, &net->wake);
+}
+
+void dmi_lend_wake(struct dmi_net *net) {
+  net->asleep = false;
+}
+
+/* Epoll has told of a connection that is lent: the borrower looks at it, and is not going to sleep
+ * before it has made epoll deaf itself. */
+static void pass_by(struct dmi_conn *conn) {
+  dmi_mutex_lock(&conn->peer->turn_lock);
+  if (conn->turn == DMI_TURN_LENT) deafen(conn);
+  dmi_mutex_unlock(&conn->peer->turn_lock);
 }
 
 /* Receives on all connections that have something.  Those on which a large body is arriving come
@@ -120,12 +167,16 @@ static void serve_ready(struct dmi_net *net) {
   for (int i = 0; i < net->batch_num; i++) {
     struct dmi_conn *conn = net->batch[i];
     bool later = false;
-    if (conn != NULL && take_turn(conn, DMI_TURN_FREE, &later)) receive(conn, DMI_TURN_FREE);
+    if (conn == NULL) continue;
+    if (take_turn(conn, DMI_TURN_FREE, &later))
+      receive(conn);
+    else if (!later)
+      pass_by(conn);
     if (!later) net->batch[i] = NULL;
   }
   for (int i = 0; i < net->batch_num; i++) {
     struct dmi_conn *conn = net->batch[i];
-    if (conn != NULL && take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn, DMI_TURN_FREE);
+    if (conn != NULL && take_turn(conn, DMI_TURN_FREE, NULL)) receive(conn);
   }
   net->batch_num = 0;
 }
@@ -135,13 +186,15 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
   serve_ready(io->data);
 }
 
-/* True if something came.  The connection served last is asked first. */
-static bool serve(struct dmi_net *net) {
+/* True if something came.  The connection served last is asked first; those that take a system
+ * call not each time, if there are others. */
+static bool serve(struct dmi_net *net, uint32_t round) {
   struct dmi_conn *hot = net->hot;
   bool later = false;
   net->served = false;
-  if (hot != NULL && take_turn(hot, DMI_TURN_FREE, &later)) receive(hot, DMI_TURN_FREE);
-  if (!net->served) serve_ready(net);
+  if (hot != NULL && take_turn(hot, DMI_TURN_FREE, &later)) receive(hot);
+  if (!net->served) dmi_lend_loose(net);
+  if (!net->served && (net->loose == NULL || round % READY_ROUNDS == 0)) serve_ready(net);
   dmi_send_dirty(net);
   return net->served;
 }
@@ -149,6 +202,18 @@ static bool serve(struct dmi_net *net) {
 /* True if there is other work, of this thread or others, which is done in the loop. */
 static bool is_asked(struct dmi_net *net) {
   return ev_async_pending(&net->wake) || ev_pending_count(net->loop) > 0;
+}
+
+/* Looks at memory for about a microsecond.  True: there is something to do. */
+static bool spin(struct dmi_net *net) {
+  for (int i = 0; i < SPINS; i++) {
+    if (is_asked(net)) return true;
+    for (struct dmi_conn *conn = net->loose; conn != NULL; conn = conn->loose_next) {
+      if (dmi_link_seems(conn->link)) return true;
+    }
+    dmi_relax();
+  }
+  return false;
 }
 
 void dmi_lend_look(struct dmi_net *net) {
@@ -160,17 +225,19 @@ void dmi_lend_look(struct dmi_net *net) {
   if (dmi_look_rests(&net->look, rule)) return;
   net->looks++;
   dmi_look_begin(&one, rule, dmi_clock_ns());
-  do {
-    bool news = serve(net);
+  for (uint32_t round = 0;; round++) {
+    bool news = serve(net, round);
     if (is_asked(net)) {
       net->served = one.found || news; /* goes on behind it */
       return;
     }
     now = dmi_clock_ns();
     if (news) dmi_look_news(&one, now);
+    if (net->loose != NULL && dmi_look_spins(&one, &net->look, now) && spin(net)) continue;
     dmi_look_yields(&one, now);
     sched_yield();
-  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+    if (!dmi_look_goes_on(&one, dmi_clock_ns())) break;
+  }
   dmi_look_end(&net->look, rule, one.is);
   net->served = one.is == DMI_LOOK_PAID;
   if (net->served)
@@ -194,7 +261,7 @@ void dmi_lend_close(struct dmi_net *net) {
 bool dmi_lend_begin(struct dmi_conn *conn) {
   conn->turn = DMI_TURN_FREE;
   if (!arm(conn, EPOLL_CTL_ADD, ARMED)) return false;
-  if (!dmi_link_arm(conn->link)) again(conn);
+  loosen(conn);
   return true;
 }
 
@@ -225,7 +292,7 @@ void dmi_lend_eof(struct dmi_conn *conn) {
 }
 
 void dmi_lend_resume(struct dmi_conn *conn) {
-  if (take_turn(conn, DMI_TURN_OWED, NULL)) receive(conn, DMI_TURN_OWED);
+  if (take_turn(conn, DMI_TURN_OWED, NULL)) receive(conn);
 }
 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {
@@ -301,7 +368,7 @@ int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan)
   if (can) {
     *loan = (struct dmi_net_loan){.net = net, .peer = peer, .conn = peer->conn};
     peer->conn->turn = DMI_TURN_LENT;
-    arm(peer->conn, EPOLL_CTL_MOD, DISARMED);
+    if (!dmi_link_has_arm(peer->conn->link)) deafen(peer->conn); /* else before it sleeps */
     atomic_fetch_add(&net->lent, 1);
   }
   int nudge = can ? peer->nudge : -1;
@@ -328,16 +395,26 @@ static bool may_receive(const struct dmi_conn *conn) {
   return poll(&in, 1, 0) != 0;
 }
 
+/* Looks at memory for about a microsecond.  True: there may be something to receive, or no need. */
+static bool spin_lent(struct dmi_conn *conn, const _Atomic uint32_t *word, uint32_t bit) {
+  for (int i = 0; i < SPINS; i++) {
+    if (dmi_link_seems(conn->link) || !waits(word, bit)) return true;
+    dmi_relax();
+  }
+  return false;
+}
+
 /* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
  * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
 static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *word,
                              uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
+  const bool spins = dmi_link_has_arm(conn->link);
   struct dmi_look_one one;
   int64_t now;
   dmi_look_begin(&one, &loan->net->config.look, dmi_clock_ns());
-  do {
+  for (;;) {
     uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
     loan->owed = may_receive(conn) && !dmi_receive_lent(conn);
     now = dmi_clock_ns(); /* handling what has come may take longer than a yield */
@@ -348,9 +425,11 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
     if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
     if (loan->owed || !waits(word, bit)) return DMI_LOOK_PAID;
     dmi_look_follows(&one, dmi_receive_is_long(conn));
+    if (spins && dmi_look_spins(&one, loan->look, now) && spin_lent(conn, word, bit)) continue;
     dmi_look_yields(&one, now);
     sched_yield();
-  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+    if (!dmi_look_goes_on(&one, dmi_clock_ns())) break;
+  }
   if (one.is == DMI_LOOK_CROWDED) return one.is;
   return one.follows ? DMI_LOOK_MIXED : DMI_LOOK_VAIN; /* what came was for others */
 }
@@ -370,6 +449,13 @@ static void may_follow(struct dmi_net_loan *loan, const _Atomic uint32_t *word, 
   if (look(loan, word, bit) == DMI_LOOK_CROWDED) dmi_look_end(loan->look, rule, DMI_LOOK_CROWDED);
 }
 
+/* What comes from now on is for the borrower, which sleeps on it, and not for the daemon. */
+static void sleeps(struct dmi_net_loan *loan) {
+  dmi_mutex_lock(&loan->peer->turn_lock);
+  deafen(loan->conn);
+  dmi_mutex_unlock(&loan->peer->turn_lock);
+}
+
 /* Sleeps until something has come, and receives it. */
 static void sleep_once(struct dmi_net_loan *loan) {
   struct dmi_conn *conn = loan->conn;
@@ -377,6 +463,7 @@ static void sleep_once(struct dmi_net_loan *loan) {
                           {.fd = loan->peer->nudge, .events = POLLIN}};
   const size_t least = dmi_receive_least(conn);
   loan->sleeps++;
+  sleeps(loan);
   if (least > 1) dmi_link_await(conn->link, least);
   if (!dmi_link_arm(conn->link))
     fds[0].revents = POLLIN;
@@ -416,7 +503,7 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
     if (loan->used) peer->lend_step = 0;
     if (dmi_link_arm(loan->conn->link)) {
       loan->conn->turn = DMI_TURN_FREE;
-      arm(loan->conn, EPOLL_CTL_MOD, ARMED);
+      hear(loan->conn);
     } else { /* more has come */
       loan->conn->turn = DMI_TURN_OWED;
       wake = dmi_net_need_daemon(peer);

@@ -104,7 +104,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   }
   for (struct dmi_net_peer *peer; (peer = next_work(net)) != NULL;)
     dmi_peer_serve(peer);
-  dmi_lend_again(net);
+  dmi_lend_loose(net);
   if (net->first != NULL) dmi_beside_take(net);
   dmi_beside_clean(net);
   if (atomic_exchange(&net->posted, false)) net->handler.posted(net->handler.arg);
@@ -122,6 +122,12 @@ static void on_before(struct ev_loop *loop, struct ev_prepare *prepare, int even
   struct dmi_net *net = prepare->data;
   dmi_send_dirty(net);
   dmi_lend_look(net);
+  dmi_lend_sleep(net);
+}
+
+static void on_after(struct ev_loop *loop, struct ev_check *check, int events) {
+  (void)loop, (void)events;
+  dmi_lend_wake(check->data);
 }
 
 static void on_signal(struct ev_loop *loop, struct ev_signal *signal, int events) {
@@ -215,11 +221,14 @@ static void begin_loop(struct dmi_net *net) {
   }
   ev_async_init(&net->wake, on_wake);
   ev_prepare_init(&net->before, on_before);
+  ev_check_init(&net->after, on_after);
+  ev_set_priority(&net->after, EV_MAXPRI); /* before all that has happened meanwhile */
   ev_timer_init(&net->ending, on_ending, 0, ENDING_LOOK);
-  net->wake.data = net->before.data = net->ending.data = net;
+  net->wake.data = net->before.data = net->after.data = net->ending.data = net;
   dmi_alive_open(net);
   ev_async_start(net->loop, &net->wake);
   ev_prepare_start(net->loop, &net->before);
+  ev_check_start(net->loop, &net->after);
   watch_signals(net);
 }
 
@@ -264,6 +273,7 @@ static void free_all(struct dmi_net *net) {
   for (int i = 0; i < 2; i++)
     ev_timer_stop(net->loop, &net->log[i].end);
   ev_prepare_stop(net->loop, &net->before);
+  ev_check_stop(net->loop, &net->after);
   ev_async_stop(net->loop, &net->wake);
   ev_timer_stop(net->loop, &net->ending);
   dmi_alive_close(net);

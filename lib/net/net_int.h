@@ -163,8 +163,9 @@ struct dmi_conn {
   struct dmi_net_peer *peer;
   struct dmi_link *link;
   enum dmi_turn turn; /* [R] of `peer` */
-  bool again;         /* in net->again */
-  struct dmi_conn *again_next;
+  bool deaf;          /* [R] the turn is not OVER, and net->epoll does not tell of more bytes */
+  bool loose;         /* in net->loose */
+  struct dmi_conn *loose_next;
   bool wanted;              /* [R] the daemon wants it back: it is not lent any more */
   struct ev_io writable;    /* active while peer->blocked */
   struct ev_timer patience; /* limit for a stranger's first message, or for closing */
@@ -233,7 +234,10 @@ struct dmi_net {
   struct ev_io ready;                    /* watches `epoll` */
   struct dmi_conn *batch[DMI_NET_BATCH]; /* connections being served; NULL: ended meanwhile */
   int batch_num;
-  struct dmi_conn *again;    /* those on which more can be received, while `in` does not show it */
+  /* Those that have to be armed before the daemon sleeps, if it has their turn to give: until then
+   * it looks at them by itself. */
+  struct dmi_conn *loose, *loose_at; /* `loose_at`: the next one that it looks at */
+  bool asleep;               /* they were armed; the loop sleeps, or goes on without sleeping */
   struct dmi_conn *hot;      /* the daemon received from it last; NULL: none, or it has ended */
   bool served;               /* a message has come since the daemon looked */
   uint32_t full;             /* connections whose `writable` is active */
@@ -241,9 +245,11 @@ struct dmi_net {
   struct dmi_look_past look; /* of the daemon */
   _Atomic uint32_t lent;     /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
   struct ev_async wake;      /* there is work, posted or stop */
-  struct ev_prepare before;  /* flushes what the daemon sent */
-  struct ev_timer alive;     /* checks data in flight: alive.c */
-  _Atomic bool watching;     /* [A] `alive` is active, or will be soon */
+  struct ev_prepare
+      before;            /* the loop is going to sleep: flushes what the daemon sent, and looks */
+  struct ev_check after; /* it has slept */
+  struct ev_timer alive; /* checks data in flight: alive.c */
+  _Atomic bool watching; /* [A] `alive` is active, or will be soon */
   struct ev_signal interrupt, terminate, hangup;
   struct ev_timer ending; /* after dmi_net_stop: checks whether all is sent */
   double ending_until;
@@ -387,7 +393,9 @@ void dmi_lend_look(struct dmi_net *net);
 bool dmi_lend_begin(struct dmi_conn *conn); /* for a new connection; false: no memory */
 void dmi_lend_end(struct dmi_conn *conn);   /* before it is freed; it must not be lent */
 void dmi_lend_eof(struct dmi_conn *conn);   /* nothing more arrives on it */
-void dmi_lend_again(struct dmi_net *net);   /* receives from those in net->again; may free them */
+void dmi_lend_loose(struct dmi_net *net);   /* receives from those in net->loose; may free them */
+void dmi_lend_sleep(struct dmi_net *net);   /* the loop is going to sleep */
+void dmi_lend_wake(struct dmi_net *net);    /* it has slept */
 /* receives if a borrower left that to the daemon; may free it */
 void dmi_lend_resume(struct dmi_conn *conn);
 /* Before ending a connection whose receiving side is open. False: it is lent, and dmi_peer_serve

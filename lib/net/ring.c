@@ -98,6 +98,11 @@ ssize_t dmi_ring_get(struct dmi_ring_in *in, struct dmi_ring_parts *to, size_t m
   return (ssize_t)done;
 }
 
+bool dmi_ring_seems_full(const struct dmi_ring *ring) {
+  return atomic_load_explicit(&ring->head, memory_order_relaxed) !=
+         atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
 bool dmi_ring_wakes_putter(struct dmi_ring_in *in) {
   if (atomic_load(&in->ring->full_wait) == 0) return false;
   uint64_t have = atomic_load(&in->ring->head) - in->tail;

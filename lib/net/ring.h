@@ -61,6 +61,8 @@ bool dmi_ring_wait_space(struct dmi_ring_out *out);
 
 /* Gets at most `most` bytes.  0: it is empty, or there is no place; -EPROTO: as above. */
 ssize_t dmi_ring_get(struct dmi_ring_in *in, struct dmi_ring_parts *to, size_t most);
+/* A hint for any thread: true if there seem to be bytes. */
+bool dmi_ring_seems_full(const struct dmi_ring *ring);
 /* After `get`: true if the putting end has to be woken.  It is then counted as woken. */
 bool dmi_ring_wakes_putter(struct dmi_ring_in *in);
 /* Before the getting end sleeps: it will be woken when there are bytes.  False: there are some now,

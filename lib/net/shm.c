@@ -40,7 +40,7 @@
 #define MEMORY (HEAD + 2 * RING) /* the rings of both directions follow it */
 #define PIECE ((size_t)32 << 10) /* bytes that are put or got at a time */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define LOOKS 16 /* the socket is looked at once in so many times that nothing has come */
+#define LOOKS 64 /* the socket is looked at once in so many times that nothing has come */
 #define TRIES 8  /* to put something, when there seems to be space */
 #define BACKLOG 16
 #define FILL 8192 /* bytes; more than the socket takes */
@@ -165,6 +165,11 @@ static bool shm_arm(struct dmi_link *link) {
   return me->armed;
 }
 
+static bool shm_seems(struct dmi_link *link) {
+  const struct shm_link *me = (struct shm_link *)link;
+  return dmi_ring_seems_full(me->in.ring);
+}
+
 /* ---- The other operations -------------------------------------------------------------------- */
 
 /* Nothing changes when a link is no stranger's any more. */
@@ -208,6 +213,7 @@ static const struct dmi_transport_ops shm_ops = {
     .send = shm_send,
     .receive = shm_receive,
     .arm = shm_arm,
+    .seems = shm_seems,
     .keep = shm_keep,
     .finish = shm_finish,
     .close = shm_close,

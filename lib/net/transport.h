@@ -89,6 +89,9 @@ struct dmi_transport_ops {
   /* From now on `in` may wait until so many bytes have come, or no more can: for who sleeps while
    * something long arrives.  1: as at first.  NULL: it always shows each byte. */
   void (*await)(struct dmi_link *link, size_t bytes);
+  /* Any thread, at any time, without a system call: true if something seems to be there.  Only a
+   * hint.  Not NULL if `arm` is not. */
+  bool (*seems)(struct dmi_link *link);
   void (*ends)(struct dmi_link *link, struct dmi_addr *ours, struct dmi_addr *theirs);
 
   /* ---- Does the other machine live? ----
@@ -123,6 +126,15 @@ static inline bool dmi_link_arm(struct dmi_link *link) {
 
 static inline void dmi_link_await(struct dmi_link *link, size_t bytes) {
   if (link->ops->await != NULL) link->ops->await(link, bytes);
+}
+
+/* True for links that have to be armed. */
+static inline bool dmi_link_has_arm(const struct dmi_link *link) {
+  return link->ops->arm != NULL;
+}
+
+static inline bool dmi_link_seems(struct dmi_link *link) {
+  return link->ops->seems(link);
 }
 
 /* True if a result means "not now". */

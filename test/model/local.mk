@@ -9,5 +9,6 @@ EXTRA_DIST += \
 	test/model/dmi.pml \
 	test/model/model.t \
 	test/model/run \
+	test/model/shm.pml \
 	test/model/tests.h \
 	test/model/view.pml

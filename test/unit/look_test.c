@@ -145,6 +145,30 @@ static void test_rests(void **state) {
   assert_int_equal(rests(&past, DMI_LOOK_PAID), 512);
 }
 
+/* Memory is looked at between yields, but not where others run, and not without a yield for long.
+ */
+static void test_spins(void **state) {
+  struct dmi_look_past past = {0};
+  struct dmi_look_one one;
+  (void)state;
+  dmi_look_begin(&one, &automatic, 100 * US);
+  assert_true(dmi_look_spins(&one, &past, 100 * US));
+  assert_true(dmi_look_spins(&one, &past, 119 * US));
+  assert_false(dmi_look_spins(&one, &past, 120 * US));
+  dmi_look_yields(&one, 120 * US);
+  assert_true(dmi_look_goes_on(&one, 121 * US));
+  assert_true(dmi_look_spins(&one, &past, 121 * US)); /* nobody else ran */
+  assert_false(dmi_look_spins(&one, &past, 140 * US));
+  dmi_look_yields(&one, 140 * US);
+  assert_true(dmi_look_goes_on(&one, 142 * US));
+  assert_false(dmi_look_spins(&one, &past, 142 * US)); /* somebody did */
+  dmi_look_begin(&one, &automatic, 200 * US);
+  assert_false(dmi_look_spins(&one, &past, 200 * US)); /* and may run in the next wait, too */
+  dmi_look_yields(&one, 200 * US);
+  assert_true(dmi_look_goes_on(&one, 201 * US));
+  assert_true(dmi_look_spins(&one, &past, 201 * US));
+}
+
 /* What a user has set does not depend on how it went. */
 static void test_set(void **state) {
   struct dmi_look_past past = {.rests = 5, .step = 5};
@@ -162,6 +186,7 @@ int main(void) {
       cmocka_unit_test(test_vain),  cmocka_unit_test(test_crowded), cmocka_unit_test(test_handling),
       cmocka_unit_test(test_mixed), cmocka_unit_test(test_endless), cmocka_unit_test(test_rests),
       cmocka_unit_test(test_set),   cmocka_unit_test(test_follows),
+      cmocka_unit_test(test_spins),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
