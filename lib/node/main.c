@@ -42,8 +42,9 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   int status;
   signal(SIGPIPE, SIG_IGN);
   dmi_runtime_configure(process, &config);
-  unsetenv("DMI_EVENT_FD"); /* programs that this one starts must not use the descriptors */
+  unsetenv("DMI_EVENT_FD"); /* for this process, not for those that it starts */
   unsetenv("DMI_CONTROL_FD");
+  unsetenv("DMI_TAG");
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;

@@ -102,7 +102,8 @@
   OPTION(log, DMI_LOG, LEVEL, 0, DMI_LOG_OFF, "", "", PROGRAM, "") \
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \
   OPTION(control_fd, DMI_CONTROL_FD, INT, 3, -1, "", "", KEPT, "") \
-  OPTION(event_level, DMI_EVENT_LEVEL, LEVEL, 0, DMI_LOG_INFO, "", "", KEPT, "")
+  OPTION(event_level, DMI_EVENT_LEVEL, LEVEL, 0, DMI_LOG_INFO, "", "", KEPT, "") \
+  OPTION(tag, DMI_TAG, TEXT, 0, 0, "", "", KEPT, "")
 /* clang-format on */
 
 #endif

@@ -82,6 +82,15 @@ static uint64_t each(struct dmi_process *process, uint64_t at, struct dmi_json *
   return 0;
 }
 
+/* What its launcher calls it: bounded, as it comes from the environment. */
+static void put_tag(const char *tag, struct dmi_json *to) {
+  char text[DMI_HOST_MAX + 16];
+  if (!tag) return;
+  snprintf(text, sizeof(text), "%s", tag);
+  dmi_json_put(to, ",\"tag\":");
+  dmi_json_text(to, text);
+}
+
 static void put_process(struct dmi_process *process, time_t began, struct dmi_json *to) {
   const struct dmi_access *access = &process->access;
   const struct dmi_peer *own = dmi_member_peer(process->member, access->core.self);
@@ -95,6 +104,7 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
                access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
                own ? state_of(process, own) : "joining", (long long)time(NULL), (long long)began);
+  put_tag(process->config.tag, to);
   if (process->signals > 0) {
     dmi_json_put(to, ",\"stays\":");
     dmi_json_text(to, dmi_member_waits_for(process->member));

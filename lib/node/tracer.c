@@ -311,11 +311,12 @@ static void take_event(struct dmi_subscriber *subscriber, const struct dmi_strea
 struct dmi_tracer *dmi_tracer_new(struct dmi_process *process, const char *host) {
   struct dmi_tracer *tracer = calloc(1, sizeof(*tracer));
   const char *path = process->config.trace;
+  const char *tag = process->config.tag;
   if (!tracer) return NULL;
   tracer->process = process;
   tracer->trace = &process->access.trace;
   tracer->last = &tracer->first;
-  snprintf(tracer->host, sizeof(tracer->host), "%s", host);
+  snprintf(tracer->host, sizeof(tracer->host), "%s%s%s", host, tag ? ", " : "", tag ? tag : "");
   dmi_mutex_init(&tracer->lock, DMI_RANK_LEAF);
   tracer->subscriber.take = take_event;
   for (size_t i = 0; i < MARKS; i++)

@@ -36,8 +36,8 @@ struct dmi_tracer_file;
 
 struct dmi_tracer {
   struct dmi_process *process;
-  struct dmi_trace *trace; /* of the process */
-  char host[DMI_HOST_MAX + 1];
+  struct dmi_trace *trace;       /* of the process */
+  char host[DMI_TRACE_TEXT + 1]; /* and the tag */
 
   /* ---- the inbox ---- */
   struct dmi_mutex lock; /* guards these */

@@ -143,6 +143,7 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
+        $member->{tag} = $lines->[0]{tag} if $part eq 'process' && defined $lines->[0]{tag};
         if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
         elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }

@@ -15,6 +15,12 @@ sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 # The same for all that is printed: whatever a faulty process has said.
 sub clean { return $_[0] =~ s/[^\n\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 
+# The machine of a process, and what its launcher calls it (the tag of what it prints).
+sub host {
+  my ($member) = @_;
+  return plain($member->{host}) . (defined $member->{tag} ? ', ' . plain($member->{tag}) : '');
+}
+
 sub bytes {
   my ($count) = @_;
   for my $unit (qw(B KiB MiB GiB TiB)) {
@@ -58,7 +64,7 @@ sub status {
     my $state = $self ? $self->{state} : $member->{silent} ? 'SILENT' : $member->{state};
     $state .= ', first' if $member->{coordinator} && @{ $all->{members} } > 1;
     push @silent, $member if $member->{silent};
-    my @row = ($member->{process}, plain($member->{host}), $state);
+    my @row = ($member->{process}, host($member), $state);
     if ($self) {
       my $pool = $self->{pool};
       push @row, duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
@@ -117,7 +123,7 @@ sub hottest {
 
 sub silent {
   my ($all, @silent) = @_;
-  return join '', map { "\nprocess $_->{process} (" . plain($_->{host}) . ") gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
+  return join '', map { "\nprocess $_->{process} (" . host($_) . ") gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
 }
 
 # ---- dmirun --threads --------------------------------------------------------------------------
@@ -263,7 +269,7 @@ sub wait_once {
 # One process: what its threads do, and the locks that they hold.
 sub process {
   my ($waits, $member) = @_;
-  my $text = 'process ' . $member->{process} . ' (' . plain($member->{host}) . ")\n";
+  my $text = 'process ' . $member->{process} . ' (' . host($member) . ")\n";
   return "$text  gives no answer: it is stopped, busy, or its machine is silent\n" if $member->{silent};
   for my $thread ($waits->threads($member->{member})) {
     next if $thread->{who} eq 'other' && !defined $thread->{call};

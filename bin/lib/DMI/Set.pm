@@ -244,7 +244,7 @@ sub _start {
     dir => $self->{dir},
     options => [@{ $self->{options} }, @{ $line->{options} }],
     program => $first ? $self->{program} : $line->{witness} ? [] : $self->{joining},
-    env => $self->{env},
+    env => { %{ $self->{env} // {} }, DMI_TAG => $member->name },
     port => $member->{port_wish},
     stdin => $first ? 1 : 0,
     timeout => $self->{timeout},

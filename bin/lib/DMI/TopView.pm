@@ -18,7 +18,7 @@ my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookT
 my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
 my @columns = (
   ['process', $count->('process'), sub { $_[0]{process} }],
-  ['host', $text->('host'), sub { $_[0]{host} }],
+  ['host', \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
   ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
   ['cores', $count->('cores'), sub { -($_[0]{cores} // -1) }],
@@ -63,7 +63,7 @@ sub silent { my ($self, $seconds) = @_; $self->{silence} = $seconds; return }
 sub _row {
   my ($self, $member, $seen) = @_;
   my $now = $member->{process_now};
-  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host cores));
+  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag cores));
   $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
   $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
   return \%row unless $now && ref $now->{pool};

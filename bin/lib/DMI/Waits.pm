@@ -41,7 +41,7 @@ sub object {
 sub process_name {
   my ($self, $uid) = @_;
   my $member = $self->{member}{$uid} or return "a process that is no member (any more)";
-  return "process $member->{process} ($member->{host})";
+  return "process $member->{process} ($member->{host}" . (defined $member->{tag} ? ", $member->{tag}" : "") . ")";
 }
 
 sub short_name {

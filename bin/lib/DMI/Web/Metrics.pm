@@ -24,7 +24,7 @@ sub _escaped { return ($_[0] // '') =~ s/([\\"])/\\$1/gr =~ s/\n/\\n/gr =~ s/[^\
 
 sub _labels {
   my ($member, %more) = @_;
-  my @labels = map { [$_ => $member->{$_}] } qw(process member host);
+  my @labels = map { [$_ => $member->{$_}] } grep { defined $member->{$_} } qw(process member host tag);
   push @labels, map { [$_ => $more{$_}] } sort keys %more;
   return '{' . join(',', map { qq($_->[0]=") . _escaped($_->[1]) . '"' } @labels) . '}';
 }

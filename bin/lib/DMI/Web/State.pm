@@ -18,7 +18,7 @@ sub _member {
   my %member = (
     member => 0 + $member->{member},
     process => 0 + $member->{process},
-    host => DMI::LookText::plain($member->{host}),
+    host => DMI::LookText::host($member),
     state => $member->{silent} ? 'silent' : DMI::LookText::plain($now ? $now->{state} : $member->{state}),
     cores => _number($member->{cores}),
     first => $member->{coordinator} ? 1 : 0,
