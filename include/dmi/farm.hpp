@@ -137,7 +137,7 @@ class results {
   outcome<std::vector<T>> read(int64_t task) const {
     std::vector<T> all(static_cast<std::size_t>(each_));
     const int32_t code = read_to(task, all.data());
-    if (code != DMI_OK) return detail::fail<std::vector<T>>("DMI_farm_result", code);
+    if (code != DMI_OK) return fail<std::vector<T>>(task, code);
     return all;
   }
   /* The result of a pass, the first element if it has several. */
@@ -146,7 +146,7 @@ class results {
     if (each_ == 1) {
       T one;
       const int32_t code = read_to(task, &one);
-      if (code != DMI_OK) return detail::fail<T>("DMI_farm_result", code);
+      if (code != DMI_OK) return fail<T>(task, code);
       return one;
     }
     auto all = read(task);
@@ -159,6 +159,17 @@ class results {
   }
 
  private:
+  /* Only the process that did the pass knows what was thrown. */
+  template <class T>
+  static outcome<T> fail([[maybe_unused]] int64_t task, int32_t code) {
+#ifndef DMI_NO_EXCEPTIONS
+    if (code == DMI_EREMOTE)
+      throw error("DMI_farm_result", code,
+                  ": pass " + std::to_string(task) +
+                      ", and the process that did it has printed what was thrown");
+#endif
+    return detail::fail<T>("DMI_farm_result", code);
+  }
   int32_t read_to(int64_t task, void *to) const {
     int32_t status = 0;
     if (!DMI_farm_result(&farm_, task, to, &status)) return DMI_errno();

@@ -159,11 +159,11 @@ const char *dmi_error_text(int32_t error) {
              "object has not been initialised";
     case DMI_EADDR:
       return "the global address is in no mapping (never mapped, or unmapped since), or nothing "
-             "that this call takes begins there; or the farm has no results; or the call of a "
-             "remote function has not failed";
+             "that this call takes begins there; of DMI_farm_result: the farm has no results; of "
+             "DMI_data_failure: the call has not failed";
     case DMI_ERANGE:
-      return "the range leaves its mapping; or, for read-modify-writes, locks and DMI_watch, its "
-             "page; or, of a remote function's value, that";
+      return "the range leaves its mapping; of a read-modify-write, a lock or DMI_watch: its page; "
+             "of a remote function's value: that value";
     case DMI_ESIZE:
       return "sizes and counts must be positive, and page size times page count, or what a farm "
              "keeps, below 2^62; or the bytes are more than DMI_suspend_with has room for";
@@ -208,8 +208,8 @@ const char *dmi_error_text(int32_t error) {
       return "a rank of the team has called DMI_team_reset: all of them must call it before they "
              "go on";
     case DMI_EREMOTE:
-      return "the remote function that should have made this value has failed, or one whose "
-             "output that needed; DMI_data_failure says why";
+      return "what should have made this value has failed: a remote function, or one whose output "
+             "that needed (DMI_data_failure says why), or a task of a farm";
     default:
       return "unknown error number";
   }

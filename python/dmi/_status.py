@@ -22,13 +22,28 @@ def _dmirun():
     return found
 
 
-class Status(SimpleNamespace):
+class Part(SimpleNamespace):
+    """A part of a Status: part.name and part["name"] are the same; names that are numbers need the second form."""
+
+    def __getitem__(self, name):
+        return self.__dict__[name]
+
+    def __iter__(self):
+        return iter(self.__dict__)
+
+
+class Status(Part):
     """What dmirun --status --json tells, as attributes; .as_dict has it as it came."""
+
+    def __repr__(self):
+        def short(value):
+            return f"[{len(value)}]" if isinstance(value, list) else "..." if isinstance(value, Part) else repr(value)
+        return f"dmi.Status({', '.join(f'{name}={short(self[name])}' for name in self if name != 'as_dict')})"
 
 
 def _objects(what):
     if isinstance(what, dict):
-        return SimpleNamespace(**{key: _objects(value) for key, value in what.items()})
+        return Part(**{key: _objects(value) for key, value in what.items()})
     return [_objects(item) for item in what] if isinstance(what, list) else what
 
 

@@ -135,6 +135,9 @@ is($status, 0, '--dmi-show');
 like($out, qr/^\S+ -O2 good\.c -o 'two words' .*dmi_start\.o.*libdmi\.a.* -lev -lsodium/,
   '--dmi-show prints the command');
 ok(!-e "$dir/two words", '--dmi-show does nothing else');
+my @shown = map { (run("CC=$$_[0] $dmicc $$_[1] --dmi-show good.c"))[1] =~ /-gdwarf-aranges/ ? 1 : 0 }
+  ['clang', '-g'], ['clang', ''], ['clang', '-g0'], ['gcc', '-g'];
+is("@shown", '1 0 0 0', 'clang is told to write what traces find lines by');
 ($status, $out, $err) = run($dmicc);
 isnt($status, 0, 'no input files: refused');
 like($err, qr/^dmicc: no input files/, 'no input files: says so');

@@ -375,14 +375,17 @@ def test_status(programs):
             a[0] = 1
             found = dmi.status("@" + sys.argv[1], threads=True)
             print(found.as_dict.keys())
-            print(type(found).__name__, found)
+            print(type(found).__name__, len(repr(found)) < 200, repr(found))
+            own = found.mappings[0].of["1"]
+            print("owned", own.owned, own["owned"], list(own) == sorted(own.__dict__))
             try: dmi.status("localhost", 1)
             except ConnectionError as error: print("nobody:", error)
         dmi.run(main)
         """
     first = programs.start(text, programs.folder / "contact1", wait=False)
     out = first.ends()
-    assert "Status" in out and "nobody:" in out
+    assert "Status True dmi.Status(" in out and "nobody:" in out
+    assert "owned 1 1 True" in out
 
 
 @pytest.mark.parametrize("command", ["python3", "python3 nothing.py"])
