@@ -132,7 +132,8 @@ bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *their
     hex8(b, theirs->build);
     snprintf(why, DMI_REFUSE_TEXT,
              "this process runs '%s' (build %s), but %s runs '%s' (build %s): all processes must "
-             "run the same executable file or script; copy it, or compile on one machine only",
+             "run the same executable file or script (and modules); copy it, or compile on one "
+             "machine only",
              mine->name, a, there, theirs->name, b);
     return false;
   }

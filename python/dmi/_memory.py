@@ -112,8 +112,9 @@ class _Items:
             try:
                 self.struct = struct.Struct(dtype)
             except (struct.error, TypeError) as error:
+                also = "this Python has no numpy" if numpy is None else "or a numpy dtype"
                 raise InvalidError(f"{dtype!r} is no type of elements: a format of the module struct, "
-                                   f"such as 'd', or a numpy dtype ({error})", 1) from error
+                                   f"such as 'd'; {also} ({error})", 1) from error
             self.size = self.struct.size
             self.code = dtype if dtype in tuple("bBhHiIlLqQfd") else None
         if self.size < 1:

@@ -140,7 +140,7 @@ def _client():
 
 
 class _HasFuture(Exception):
-    """There is a future among the arguments."""
+    """There is a future among what is to be packed."""
 
 
 class _Value:
@@ -178,7 +178,8 @@ class Future:
         weakref.finalize(self, client._dropped.append, value).atexit = False
 
     def __reduce__(self):
-        raise _HasFuture
+        raise _HasFuture("a Future may be an argument of a call, but cannot be stored or returned by one: "
+                         "return its result()")
 
     def wait(self):
         """Waits until the call is done.  RemoteError: it has failed."""
