@@ -134,6 +134,13 @@ bench-trace: all
 
 .PHONY: bench-trace
 
+# What the page of dmirun --web takes of a core.
+BENCH_TARGETS += bench-web
+bench-web: all
+	$(PERL) $(top_srcdir)/test/bench/web $(abs_builddir)
+
+.PHONY: bench-web
+
 # dmifarm beside xargs, GNU parallel and the plain program.
 BENCH_TARGETS += bench-farm
 bench-farm: all
