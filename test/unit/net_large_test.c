@@ -95,22 +95,7 @@ static void start(struct node *nodes, uint32_t num) {
     node_open(&nodes[i], i + 1);
     nodes[i].on_message = on_message;
   }
-  for (uint32_t i = 0; i < num; i++) {
-    for (uint32_t j = 0; j < num; j++) {
-      if (i != j) node_meet(&nodes[i], &nodes[j]);
-    }
-  }
-  for (uint32_t i = 0; i < num; i++)
-    node_run(&nodes[i]);
-}
-
-static void finish(struct node *nodes, uint32_t num) {
-  for (uint32_t i = 0; i < num; i++)
-    node_expect_close(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_stop(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_free(&nodes[i]);
+  node_run_all(nodes, num);
 }
 
 /* Two nodes that have spoken with each other. */
@@ -169,31 +154,10 @@ static void test_woken(void **state) {
   pthread_join(sender, NULL);
   assert_false(loan.owed);
   assert_in_range(loan.sleeps, 1, WOKEN);
-  finish(nodes, 2);
+  node_end_all(nodes, 2);
 }
 
 /* ---- A daemon that has more to send than the network takes ----------------------------------- */
-
-/* Keeps a daemon inside a callback, so that it receives nothing. */
-struct gate {
-  struct node *node;
-  pthread_t thread;
-  _Atomic bool entered, open;
-};
-
-static void run_gate(struct node *node, void *arg) {
-  struct gate *gate = arg;
-  (void)node;
-  atomic_store(&gate->entered, true);
-  while (!atomic_load(&gate->open))
-    sched_yield();
-}
-
-static void *gate_main(void *arg) {
-  struct gate *gate = arg;
-  node_do(gate->node, run_gate, gate);
-  return NULL;
-}
 
 static struct dmi_msg large(void) {
   struct dmi_msg msg = {.type = DMI_MSG_GOT};
@@ -219,7 +183,7 @@ static uint64_t looks(struct node *node) {
 static void test_full(void **state) {
   (void)state;
   struct node nodes[3];
-  struct gate gate = {.node = &nodes[1]};
+  struct node_gate gate;
   uint32_t full = 0;
   node_spin = 50;
   start(nodes, 3);
@@ -231,9 +195,7 @@ static void test_full(void **state) {
     assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
     sched_yield();
   }
-  pthread_create(&gate.thread, NULL, gate_main, &gate);
-  while (!atomic_load(&gate.entered))
-    sched_yield();
+  node_gate_shut(&gate, &nodes[1]);
   for (uint32_t i = 0; i < MANY; i++)
     assert_true(node_send(&nodes[0], 2, large()));
   while (full == 0)
@@ -244,14 +206,13 @@ static void test_full(void **state) {
     NODE_WAIT(&nodes[0], messages, had + 1 + i);
   }
   assert_int_equal(looks(&nodes[0]), before);
-  atomic_store(&gate.open, true);
-  pthread_join(gate.thread, NULL);
+  node_gate_open(&gate);
   NODE_WAIT(&nodes[1], messages, 1 + MANY);
   do { /* and looks again when all is sent */
     assert_true(node_send(&nodes[2], 1, (struct dmi_msg){.type = DMI_MSG_GET}));
     node_do(&nodes[0], run_full, &full);
   } while (full != 0 || looks(&nodes[0]) == before);
-  finish(nodes, 3);
+  node_end_all(nodes, 3);
 }
 
 int main(void) {

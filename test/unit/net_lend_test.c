@@ -142,13 +142,7 @@ static void start_disturbed(struct node *nodes, uint32_t num, uint32_t disturban
     nodes[i].on_body = on_body;
     nodes[i].on_message = on_message;
   }
-  for (uint32_t i = 0; i < num; i++) {
-    for (uint32_t j = 0; j < num; j++) {
-      if (i != j) node_meet(&nodes[i], &nodes[j]);
-    }
-  }
-  for (uint32_t i = 0; i < num; i++)
-    node_run(&nodes[i]);
+  node_run_all(nodes, num);
 }
 
 static void start(struct node *nodes, uint32_t num) {
@@ -169,12 +163,7 @@ static void check_sides(uint32_t num) {
 }
 
 static void finish(struct node *nodes, uint32_t num) {
-  for (uint32_t i = 0; i < num; i++)
-    node_expect_close(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_stop(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_free(&nodes[i]);
+  node_end_all(nodes, num);
   check_sides(num);
 }
 
@@ -236,39 +225,6 @@ static void waiter_end(struct waiter *waiter) {
     sched_yield();
   dmi_status_done(&sides[waiter->node->uid].call[0].status, DMI_OK);
   pthread_join(waiter->thread, NULL);
-}
-
-/* Keeps a node's daemon inside a callback, so that it neither reads nor closes anything. */
-struct gate {
-  struct node *node;
-  pthread_t thread;
-  _Atomic bool entered, open;
-};
-
-static void run_gate(struct node *node, void *arg) {
-  struct gate *gate = arg;
-  (void)node;
-  atomic_store(&gate->entered, true);
-  while (!atomic_load(&gate->open))
-    sched_yield();
-}
-
-static void *gate_main(void *arg) {
-  struct gate *gate = arg;
-  node_do(gate->node, run_gate, gate);
-  return NULL;
-}
-
-static void gate_shut(struct gate *gate, struct node *node) {
-  *gate = (struct gate){.node = node};
-  pthread_create(&gate->thread, NULL, gate_main, gate);
-  while (!atomic_load(&gate->entered))
-    sched_yield();
-}
-
-static void gate_open(struct gate *gate) {
-  atomic_store(&gate->open, true);
-  pthread_join(gate->thread, NULL);
 }
 
 /* ---- Many at once --------------------------------------------------------------------------- */
@@ -481,17 +437,17 @@ static void test_malformed(void **state) {
 static void test_refused(void **state) {
   (void)state;
   struct node nodes[2];
-  struct gate gate;
+  struct node_gate gate;
   start(nodes, 2);
   speak(&nodes[0], 2);
   uint64_t lent = sides[1].lent;
   pthread_mutex_lock(&nodes[0].lock);
   nodes[0].refuse = true;
   pthread_mutex_unlock(&nodes[0].lock);
-  gate_shut(&gate, &nodes[1]);
+  node_gate_shut(&gate, &nodes[1]);
   struct waiter waiter = {.node = &nodes[0], .asked = 2, .by = 2};
   waiter_run(&waiter);
-  gate_open(&gate);
+  node_gate_open(&gate);
   NODE_WAIT(&nodes[0], lost_num, 1);
   pthread_join(waiter.thread, NULL);
   assert_int_equal(sides[1].lent, lent + 1);
@@ -504,16 +460,16 @@ static void test_send_fails(void **state) {
   (void)state;
   struct node nodes[2];
   struct waiter waiter;
-  struct gate gate;
+  struct node_gate gate;
   start_waiting(nodes, &waiter);
-  gate_shut(&gate, &nodes[1]);
+  node_gate_shut(&gate, &nodes[1]);
   struct dmi_link *link = link_to(&nodes[0], 2);
   link->ops->finish(link);
   side_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET});
   NODE_WAIT(&nodes[0], lost_num, 1);
   assert_non_null(strstr(nodes[0].lost_why, "sending to it failed"));
   waiter_end(&waiter);
-  gate_open(&gate);
+  node_gate_open(&gate);
   finish(nodes, 2);
 }
 
@@ -522,16 +478,16 @@ static void test_stop(void **state) {
   (void)state;
   struct node nodes[2];
   struct waiter waiter;
-  struct gate gate;
+  struct node_gate gate;
   start_waiting(nodes, &waiter);
   node_expect_close(&nodes[1]);
-  gate_shut(&gate, &nodes[1]);
+  node_gate_shut(&gate, &nodes[1]);
   node_stop(&nodes[0]);
   assert_int_equal(atomic_load(&nodes[0].net->lent), DMI_NET_ENDED);
   waiter_end(&waiter);
   struct dmi_net_loan loan;
   assert_int_equal(dmi_net_borrow(nodes[0].net, 2, &loan), -1);
-  gate_open(&gate);
+  node_gate_open(&gate);
   node_stop(&nodes[1]);
   node_free(&nodes[0]);
   node_free(&nodes[1]);

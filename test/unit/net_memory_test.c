@@ -249,11 +249,7 @@ static void start_some(struct node *nodes, uint32_t num, uint32_t dead_after, ui
     node_open(&nodes[i], i + 1);
   }
   node_dead_after = 0;
-  for (uint32_t i = 0; i < num; i++)
-    for (uint32_t j = 0; j < num; j++)
-      if (i != j) node_meet(&nodes[i], &nodes[j]);
-  for (uint32_t i = 0; i < num; i++)
-    node_run(&nodes[i]);
+  node_run_all(nodes, num);
 }
 
 static void start(struct node *nodes, uint32_t num, uint32_t dead_after) {
@@ -261,12 +257,7 @@ static void start(struct node *nodes, uint32_t num, uint32_t dead_after) {
 }
 
 static void finish(struct node *nodes, uint32_t num) {
-  for (uint32_t i = 0; i < num; i++)
-    node_expect_close(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_stop(&nodes[i]);
-  for (uint32_t i = 0; i < num; i++)
-    node_free(&nodes[i]);
+  node_end_all(nodes, num);
   assert_int_equal(dmi_frame_total(), 0);
 }
 

@@ -7,6 +7,8 @@
 #define NET_NODE_H
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -328,6 +330,60 @@ static inline void node_close(struct node *node, uint32_t id) {
 
 static inline void node_expect_close(struct node *node) {
   node_do(node, node_run_expect, NULL);
+}
+
+/* Runs nodes that are open, all of which know each other. */
+static inline void node_run_all(struct node *nodes, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++) {
+    for (uint32_t j = 0; j < num; j++) {
+      if (i != j) node_meet(&nodes[i], &nodes[j]);
+    }
+  }
+  for (uint32_t i = 0; i < num; i++)
+    node_run(&nodes[i]);
+}
+
+/* Ends nodes that run: none of them takes the end of the others for a loss. */
+static inline void node_end_all(struct node *nodes, uint32_t num) {
+  for (uint32_t i = 0; i < num; i++)
+    node_expect_close(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_stop(&nodes[i]);
+  for (uint32_t i = 0; i < num; i++)
+    node_free(&nodes[i]);
+}
+
+/* Keeps a node's daemon inside a callback, so that it neither reads nor closes anything. */
+struct node_gate {
+  struct node *node;
+  pthread_t thread;
+  _Atomic bool entered, open;
+};
+
+static inline void node_run_gate(struct node *node, void *arg) {
+  struct node_gate *gate = arg;
+  (void)node;
+  atomic_store(&gate->entered, true);
+  while (!atomic_load(&gate->open))
+    sched_yield();
+}
+
+static inline void *node_gate_main(void *arg) {
+  struct node_gate *gate = arg;
+  node_do(gate->node, node_run_gate, gate);
+  return NULL;
+}
+
+static inline void node_gate_shut(struct node_gate *gate, struct node *node) {
+  *gate = (struct node_gate){.node = node};
+  if (pthread_create(&gate->thread, NULL, node_gate_main, gate) != 0) abort();
+  while (!atomic_load(&gate->entered))
+    sched_yield();
+}
+
+static inline void node_gate_open(struct node_gate *gate) {
+  atomic_store(&gate->open, true);
+  pthread_join(gate->thread, NULL);
 }
 
 /* False: the receiver has left, and the message is dropped. */

@@ -114,12 +114,7 @@ static void test_settle(void **state) {
   NODE_WAIT(&nodes[0], lost_num, 1);
   pthread_join(writer, NULL);
   assert_true(asleep);
-  for (uint32_t i = 0; i < 2; i++)
-    node_expect_close(&nodes[i]);
-  for (uint32_t i = 0; i < 2; i++)
-    node_stop(&nodes[i]);
-  for (uint32_t i = 0; i < 2; i++)
-    node_free(&nodes[i]);
+  node_end_all(nodes, 2);
 }
 
 int main(void) {
