@@ -163,6 +163,17 @@ sub await_end {
   return;
 }
 
+# Runs a command twice, the second time as one that joins, each on a core of its own if there are two, to
+# the end.  Returns both processes.
+sub run_two {
+  my ($session, $command) = @_;
+  chomp(my $cores = qx{getconf _NPROCESSORS_ONLN});
+  my $first = $session->start('first', $command, core => 0);
+  my $second = $session->start('second', $command, join => $first, core => $cores > 1 ? 1 : 0);
+  $session->await_end($_) for $first, $second;
+  return ($first, $second);
+}
+
 sub fail {
   my ($session, $message) = @_;
   my $text = "$message\n";

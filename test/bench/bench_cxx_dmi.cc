@@ -1,10 +1,14 @@
 /*
  * bench_cxx_dmi.cc - what calls cost in C++ (dmi.hpp) beside the same calls of C.
  *
- *   dmirun ./bench_cxx_dmi          and one process that joins it: times, in turns of both
- * languages: `what C-ns C++-ns ratio` lines dmirun ./bench_cxx_dmi COUNT    alone: makes each kind
- * of call COUNT times in a function of its own, for callgrind to count instructions
- * (test/bench/cxx)
+ *   dmirun ./bench_cxx_dmi
+ *
+ * and one process that joins it: times, in turns of both languages: `what C-ns C++-ns ratio` lines.
+ *
+ *   dmirun ./bench_cxx_dmi COUNT
+ *
+ * alone: makes each kind of call COUNT times in a function of its own, for callgrind to count
+ * instructions (test/bench/cxx).
  */
 #include "dmi.hpp"
 

@@ -21,28 +21,6 @@ typedef struct {
   int *down, num, all;
 } place_in_tree_t;
 
-static int listen_here(struct sockaddr_in *address) {
-  socklen_t length = sizeof(*address);
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  if (listener < 0 || bind(listener, (struct sockaddr *)address, sizeof(*address)) != 0 ||
-      listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)address, &length) != 0) {
-    raw_fail("listen on the loopback interface");
-  }
-  return listener;
-}
-
-/* Two ends of a connection. */
-static void connect_two(int listener, const struct sockaddr_in *address, int end[2]) {
-  end[0] = socket(AF_INET, SOCK_STREAM, 0);
-  if (end[0] < 0 || connect(end[0], (const struct sockaddr *)address, sizeof(*address)) != 0 ||
-      (end[1] = accept(listener, NULL, NULL)) < 0) {
-    raw_fail("connect");
-  }
-  raw_nodelay(end[0]);
-  raw_nodelay(end[1]);
-}
-
 /* Waits until all below have come, tells the one above and waits for it, and tells all below. */
 static void meet(const place_in_tree_t *place) {
   struct epoll_event events[64];
@@ -88,13 +66,15 @@ static place_in_tree_t take_place(int rank, int num, int fan, int (*ends)[2]) {
 static void measure(const char *name, int num, int fan, int count) {
   figure_t figure = {.unit = "us"};
   struct sockaddr_in address;
-  const int listener = listen_here(&address);
+  const int listener = raw_listen(&address);
   int(*ends)[2] = malloc((size_t)num * sizeof(*ends));
   int rank = 0;
   if (!ends) raw_fail("memory");
   snprintf(figure.name, sizeof(figure.name), "%s_%d", name, num);
-  for (int i = 1; i < num; i++)
-    connect_two(listener, &address, ends[i]);
+  for (int i = 1; i < num; i++) {
+    ends[i][0] = raw_connect(&address);
+    ends[i][1] = raw_accept(listener);
+  }
   for (int i = 1; i < num && !rank; i++) {
     const pid_t child = fork();
     if (child < 0) raw_fail("fork");

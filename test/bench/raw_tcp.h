@@ -65,33 +65,50 @@ static inline void raw_bind(int last) {
   raw_allow(&one);
 }
 
+/* A listening socket, and its address. */
+static inline int raw_listen(struct sockaddr_in *address) {
+  socklen_t length = sizeof(*address);
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  if (listener < 0 || bind(listener, (struct sockaddr *)address, sizeof(*address)) != 0 ||
+      listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)address, &length) != 0) {
+    raw_fail("listen on the loopback interface");
+  }
+  return listener;
+}
+
+static inline int raw_connect(const struct sockaddr_in *address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
+    raw_fail("connect");
+  }
+  raw_nodelay(fd);
+  return fd;
+}
+
+static inline int raw_accept(int listener) {
+  const int fd = accept(listener, NULL, NULL);
+  if (fd < 0) raw_fail("accept");
+  raw_nodelay(fd);
+  return fd;
+}
+
 /* Forks.  Both get a connected socket; the child gets *child_ptr == 0, the parent its id.  The
  * parent is then bound to the first core, the child to the last one or also to the first. */
 static inline int raw_pair(pid_t *child_ptr, place_t place) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t length = sizeof(address);
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-      listen(listener, 1) != 0 ||
-      getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
-    raw_fail("listen on the loopback interface");
-  }
+  struct sockaddr_in address;
+  const int listener = raw_listen(&address);
   *child_ptr = fork();
   if (*child_ptr < 0) raw_fail("fork");
   int fd;
   if (*child_ptr == 0) {
     raw_bind(place == APART);
-    fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-      raw_fail("connect");
-    }
+    fd = raw_connect(&address);
   } else {
     raw_bind(0);
-    fd = accept(listener, NULL, NULL);
-    if (fd < 0) raw_fail("accept");
+    fd = raw_accept(listener);
   }
   close(listener);
-  raw_nodelay(fd);
   return fd;
 }
 
