@@ -62,12 +62,6 @@ static int64_t begin_of(const solver_t *s, int64_t rank) {
   return s->block * rank < s->a.n ? s->block * rank : s->a.n;
 }
 
-static void wait_for(DMI_local_status_t *status) {
-  int32_t ok;
-  DMI_wait(status, &ok);
-  CHECK(ok);
-}
-
 /* Gathers the whole vector, of which all have sent their parts, in `shared`, and adds up `sum` of
  * all meanwhile. */
 static double gather_and_sum(solver_t *s, const double *part, double sum) {
@@ -84,8 +78,8 @@ static double gather_and_sum(solver_t *s, const double *part, double sum) {
   memcpy(s->shared + s->a.begin, part, (size_t)((s->a.end - s->a.begin) * size));
   sum = sum_over_all(s, sum);
   for (int32_t i = 1; i < s->pnum; i++) {
-    wait_for(&s->receives[i]);
-    wait_for(&s->sends[i]);
+    check_wait(&s->receives[i]);
+    check_wait(&s->sends[i]);
   }
   return sum;
 }

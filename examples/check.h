@@ -30,6 +30,13 @@ static inline int check_lost(int32_t ok, const char *call, const char *file, int
   return 0;
 }
 
+/* Waits for an asynchronous call, which must not fail. */
+static inline void check_wait(DMI_local_status_t *status) {
+  int32_t ok;
+  DMI_wait(status, &ok);
+  CHECK(ok);
+}
+
 /* Dismisses a process that has asked to leave.  False: not now, since no other process has memory
  * for its pages.  Then nothing has changed, and its DMI_CLOSE comes again when there may be memory.
  * Or it was lost meanwhile: then DMI_LOST comes.

@@ -164,17 +164,12 @@ static double step(block_t *b, DMI_local_team_t *team) {
   }
   most = compute(b, 1, b->height - 1, 1, b->width - 1);
   for (int i = 0; i < SIDES; i++) {
-    int32_t ret;
-    DMI_wait(&received[i], &ret);
-    CHECK(ret);
+    check_wait(&received[i]);
     put_halo(b, opposite((enum side)i));
   }
   most = fmax(most, compute_sides(b));
-  for (int i = 0; i < SIDES; i++) { /* only now may the lines change */
-    int32_t ret;
-    DMI_wait(&sent[i], &ret);
-    CHECK(ret);
-  }
+  for (int i = 0; i < SIDES; i++) /* only now may the lines change */
+    check_wait(&sent[i]);
   advance(b);
   return most;
 }

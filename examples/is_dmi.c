@@ -124,12 +124,6 @@ static void find_keys(sorter_t *s, int32_t *keys) {
   CHECK(DMI_team_allreduce(&s->team, mine, keys, IS_TESTS, DMI_TYPE_INT32, DMI_OP_MAX));
 }
 
-static void wait_for(DMI_local_status_t *status) {
-  int32_t ok;
-  DMI_wait(status, &ok);
-  CHECK(ok);
-}
-
 /* Gives all others their counts, and adds up those of its own range. */
 static void exchange(sorter_t *s) {
   const int64_t num = range_counts(s), bytes = num * (int64_t)sizeof(int32_t);
@@ -145,12 +139,12 @@ static void exchange(sorter_t *s) {
   for (int32_t i = 1; i < s->pnum; i++) {
     const int32_t from = (s->rank + s->pnum - i) % s->pnum;
     const int32_t *part = s->parts + from * num;
-    wait_for(&s->receives[from]);
+    check_wait(&s->receives[from]);
     for (int64_t k = 0; k < num; k++)
       sums[k] += part[k];
   }
   for (int32_t i = 1; i < s->pnum; i++)
-    wait_for(&s->sends[(s->rank + i) % s->pnum]);
+    check_wait(&s->sends[(s->rank + i) % s->pnum]);
   is_sum(sums, s->job.range);
   s->sums = sums;
 }

@@ -83,10 +83,8 @@ typedef struct {
 
 /* Waits until the numbers may be changed. */
 static void buffer_free(buffer_t *buffer) {
-  int32_t ret;
   if (!buffer->is_sent) return;
-  DMI_wait(&buffer->sent, &ret);
-  CHECK(ret);
+  check_wait(&buffer->sent);
   buffer->is_sent = 0;
 }
 

@@ -133,14 +133,12 @@ static void many_rmw(const plan_t *plan, int64_t count, char *buf) {
 
 static void many_get_async(const plan_t *plan, int64_t count, char *buf) {
   DMI_local_status_t statuses[IN_FLIGHT];
-  int32_t ok;
   for (int64_t i = 0; i < count; i += IN_FLIGHT) {
     for (int64_t j = 0; j < IN_FLIGHT; j++) {
       CHECK(DMI_read(plan->word_addr + 8 * j, 8, buf + 8 * j, DMI_GET_READ, &statuses[j]));
     }
     for (int64_t j = 0; j < IN_FLIGHT; j++) {
-      DMI_wait(&statuses[j], &ok);
-      CHECK(ok);
+      check_wait(&statuses[j]);
     }
   }
 }
