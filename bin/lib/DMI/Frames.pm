@@ -80,8 +80,7 @@ sub close_out {
   my ($self) = @_;
   my $out = delete $self->{out} or return;
   $self->{queue} = '';
-  $self->{loop}->forget($out);
-  close $out;
+  $self->{loop}->close($out);
   $self->{drained}->(0) if $self->{drained};
   return;
 }
@@ -90,8 +89,7 @@ sub close {
   my ($self) = @_;
   $self->close_out;
   my $in = delete $self->{in} or return;
-  $self->{loop}->forget($in);
-  CORE::close $in;
+  $self->{loop}->close($in);
   return;
 }
 

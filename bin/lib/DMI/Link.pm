@@ -117,8 +117,7 @@ sub _hear {
   return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
   if (length $self->{said} > $kept) { substr $self->{said}, 0, -$kept, '' }
   return 1 if $count;
-  $self->{loop}->forget($handle);
-  close delete $self->{said_from};
+  $self->{loop}->close(delete $self->{said_from});
   return 0;
 }
 
@@ -169,10 +168,7 @@ sub _disconnected {
   $self->{loop}->cancel(delete $self->{watchdog});
   $self->{frames}->drain;
   1 while $self->_hear;
-  if (my $handle = delete $self->{said_from}) {
-    $self->{loop}->forget($handle);
-    close $handle;
-  }
+  if (my $handle = delete $self->{said_from}) { $self->{loop}->close($handle) }
   $self->{frames}->close;
   $self->{is_over} = 1;
   my @members = values %{ $self->{members} };

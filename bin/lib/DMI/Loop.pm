@@ -68,6 +68,14 @@ sub forget {
   return;
 }
 
+# Forgets and closes it.
+sub close {
+  my ($self, $handle) = @_;
+  $self->forget($handle);
+  CORE::close $handle;
+  return;
+}
+
 sub after {
   my ($self, $seconds, $call) = @_;
   my $number = $self->{next_timer}++;

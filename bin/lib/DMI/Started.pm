@@ -243,10 +243,7 @@ sub _take_events {
     }
   }
   return if !defined $count && ($!{EAGAIN} || $!{EINTR});
-  delete $self->{events};
-  $self->{loop}->forget($handle);
-  close $handle;
-  return;
+  return $self->_close('events');
 }
 
 # ---- While it runs -----------------------------------------------------------------------------
@@ -279,8 +276,7 @@ sub _take {
   return 0 if !defined $count && ($!{EAGAIN} || $!{EINTR});
   if (!$count) {
     delete $self->{streams}{$name};
-    $self->{loop}->forget($handle);
-    close $handle;
+    $self->{loop}->close($handle);
     return 0;
   }
   $self->{taken} += $count;
@@ -319,12 +315,14 @@ sub _feed {
   return;
 }
 
-sub _end_input {
-  my ($self) = @_;
-  my $stdin = delete $self->{stdin} or return;
-  $self->{loop}->forget($stdin);
-  close $stdin;
-  return;
+sub _end_input { my ($self) = @_; return $self->_close('stdin') }
+sub _end_words { my ($self) = @_; return $self->_close('control') }
+
+# Closes its end of one of the pipes, if it is open.
+sub _close {
+  my ($self, $name) = @_;
+  my $handle = delete $self->{$name} or return;
+  return $self->{loop}->close($handle);
 }
 
 # Tells the process that another one, which dmimw had started, has ended: that is certain, since its
@@ -343,14 +341,6 @@ sub _feed_words {
   if (defined $count) { substr $self->{words}, 0, $count, '' }
   elsif (!$!{EAGAIN} && !$!{EINTR}) { return $self->_end_words }
   return $self->{loop}->writes($control, $self->{words} eq '' ? undef : sub { $self->_feed_words });
-}
-
-sub _end_words {
-  my ($self) = @_;
-  my $control = delete $self->{control} or return;
-  $self->{loop}->forget($control);
-  close $control;
-  return;
 }
 
 # ---- Its end -----------------------------------------------------------------------------------
@@ -417,9 +407,7 @@ sub _told {
     1 while $self->{taken} < $until && $self->_take($name);
   }
   for my $name (keys %{ $self->{streams} }) {
-    my $handle = delete $self->{streams}{$name};
-    $self->{loop}->forget($handle);
-    close $handle;
+    $self->{loop}->close(delete $self->{streams}{$name});
   }
   $self->_end_input;
   $self->_end_words;
