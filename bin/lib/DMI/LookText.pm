@@ -15,11 +15,8 @@ sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 # The same for all that is printed: whatever a faulty process has said.
 sub clean { return $_[0] =~ s/[^\n\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 
-# The machine of a process, and what its launcher calls it (the tag of what it prints).
-sub host {
-  my ($member) = @_;
-  return plain($member->{host}) . (defined $member->{tag} ? ', ' . plain($member->{tag}) : '');
-}
+# As DMI::Waits says it.
+sub host { return plain(DMI::Waits::host($_[0])) }
 
 sub bytes {
   my ($count) = @_;

@@ -38,10 +38,13 @@ sub object {
 
 # ---- Names -------------------------------------------------------------------------------------
 
+# The machine of a process, and what its launcher calls it (the tag of what it prints).
+sub host { my ($member) = @_; return join ', ', grep { defined } @$member{qw(host tag)} }
+
 sub process_name {
   my ($self, $uid) = @_;
   my $member = $self->{member}{$uid} or return "a process that is no member (any more)";
-  return "process $member->{process} ($member->{host}" . (defined $member->{tag} ? ", $member->{tag}" : "") . ")";
+  return "process $member->{process} (" . host($member) . ')';
 }
 
 sub short_name {
