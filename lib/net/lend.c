@@ -391,7 +391,7 @@ static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
  * the lock of the socket, for which what arrives would have to wait. */
 static bool may_receive(const struct dmi_conn *conn) {
   struct pollfd in = {.fd = conn->link->in, .events = POLLIN};
-  if (conn->link->ops->arm != NULL || !dmi_receive_is_long(conn)) return true;
+  if (dmi_link_has_arm(conn->link) || !dmi_receive_is_long(conn)) return true;
   return poll(&in, 1, 0) != 0;
 }
 

@@ -119,12 +119,11 @@ class _Items:
             self.code = dtype if dtype in tuple("bBhHiIlLqQfd") else None
         if self.size < 1:
             raise InvalidError(f"{dtype!r}: an element must have bytes", 1)
-        native = "@=<" if sys.byteorder == "little" else "@=>!"
-        bare = self.struct.format.lstrip(native) if self.struct else ""
-        self.adds = self.size == 8 and bare in ("q", "Q", "l", "L")  # what DMI_fad adds to
-        letter = self.struct.format.lstrip("@=<") if self.struct and sys.byteorder == "little" else ""
+        little = sys.byteorder == "little"
+        letter = self.struct.format.lstrip("@=<" if little else "@=>!") if self.struct else ""
         letter = {"l": "q", "L": "Q"}.get(letter, letter) if self.size == 8 else letter
-        self.letter = ord(letter) if len(letter) == 1 and letter in "bBhHiIqQfd" else 0
+        self.adds = letter in ("q", "Q")  # what DMI_fad adds to
+        self.letter = ord(letter) if little and len(letter) == 1 and letter in "bBhHiIqQfd" else 0
 
     def load(self, data):
         """One element."""
