@@ -16,8 +16,6 @@ my $dir = $t->dir;
 my $dmimw = $t->build . '/bin/dmimw';
 my $program = $t->compile('test/multi/cluster_dmi.c');
 my $number = 0;
-$ENV{HOME} = "$dir/home";    # where other sets of this user may be
-mkdir $ENV{HOME} or die;
 
 sub put {
   my ($name, $text, $mode) = @_;

@@ -10,8 +10,6 @@ use DMICluster;
 
 my $t = DMITest->new(timeout => 180, wait => 60);
 my $dir = $t->dir;
-$ENV{HOME} = "$dir/home";    # where other sets of this user may be
-mkdir $ENV{HOME} or die;
 my $dmimw = $t->build . '/bin/dmimw';
 my $program = $t->compile('test/multi/recover_dmi.c');
 my $without = $t->compile('test/multi/recover_dmi.c', flags => ['-DNO_RECOVER']);

@@ -16,8 +16,6 @@ my $t = DMITest->new(timeout => 120);
 my $dir = $t->dir;
 my ($dmirun, $dmimw) = map { $t->build . "/bin/$_" } qw(dmirun dmimw);
 my $program = $t->compile('test/multi/cluster_dmi.c');
-$ENV{HOME} = "$dir/home";
-mkdir $ENV{HOME} or die;
 
 sub put {
   my ($name, $text) = @_;

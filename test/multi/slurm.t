@@ -14,8 +14,6 @@ use Socket;
 if (my $why = DMISlurm::missing()) { plan(skip_all => $why) }
 DMISniffer::alone();
 my $t = DMITest->new(timeout => ($ENV{DMI_TEST_SCALE} // '') eq 'soak' ? 400 : 150, wait => 40);
-$ENV{HOME} = $t->dir . "/home";    # where other sets of this user may be
-mkdir $ENV{HOME} or die;
 my $sniffer = $ENV{DMI_TEST_ALONE} ? DMISniffer->new($t->dir) : undef;
 my $slurm = DMISlurm->new($t, nodes => 2);
 my ($start, $join) = map { $t->top . "/examples/slurm/$_.sbatch" } qw(start join);

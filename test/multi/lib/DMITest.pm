@@ -73,7 +73,9 @@ sub new {
   for my $options (qw(ASAN_OPTIONS TSAN_OPTIONS)) {
     $ENV{$options} = join ':', 'intercept_send=0', $ENV{$options} // ();
   }
-  $ENV{XDG_RUNTIME_DIR} = $self->{dir};    # so that only this test's dmimw is found
+  # So that only this test's dmimw is found: other sets may be noted in either.
+  $ENV{XDG_RUNTIME_DIR} = $self->{dir};
+  $ENV{HOME} = tempdir('dmi-home-XXXXXX', TMPDIR => 1, CLEANUP => 1);
   $ENV{TMPDIR} = $self->{dir};    # for what processes leave there at a second Ctrl+C
   # A key of its own: the test neither uses nor changes the user's home directory.
   $ENV{DMI_KEY_FILE} = $self->{key_file} = "$self->{dir}/key";
