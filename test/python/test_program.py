@@ -345,9 +345,13 @@ def test_recover(programs):
                 if notice.state == "open":
                     notice.welcome()
                     if notice.id == 1:
-                        counter = dmi.Counter()
-                        dmi.name("counter", counter.address)
+                        dmi.create(1, own_counter).join()
                         print("ready")
+        def own_counter():
+            # It is added to as soon as process 1 has its first lease; without one it cannot go on alone.
+            counter = dmi.Counter()
+            dmi.name("counter", counter.address)
+            counter.add(1)
         def recover(lost):
             print("recover", lost, [node.id for node in dmi.nodes()], dmi.named("counter") != 0)
             for notice in dmi.notices():
