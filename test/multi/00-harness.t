@@ -2,6 +2,7 @@
 # 00-harness.t - the harness itself: does it fail when it should, and leave nothing behind?
 #
 # Each case is a test script of its own, run as prove would, against small sh programs.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

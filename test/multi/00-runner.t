@@ -1,5 +1,6 @@
 #!/usr/bin/perl
 # 00-runner.t - the suite runner itself: does test/run count what passed, and fail what should?
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use File::Copy qw(copy);
@@ -56,6 +57,14 @@ verdict('good ones', '4 passed, 0 failed', qr/^passed +[\d.]+ s  test\/multi\/a\
 verdict('skipped ones', '1 passed, 0 failed, 3 skipped', qr/^skipped .*test\/unit\/s$/m,
   { u => $cmocka, s => 'exit 77' },
   { 'all.t' => 'print qq(1..0 # SKIP why\n);', 'code.t' => 'exit 77;' });
+
+{
+  my %scripts = ('a.t' => $good, 'b.t' => "# Not in the small form: a text.\n$good",
+    'c.t' => "$good\n# Not in the small form: as it comes too late.\n");
+  verdict('full form', '3 passed, 0 failed', qr/b\.t/, {}, \%scripts);
+  local $ENV{DMI_TEST_SCALE} = 'small';
+  unlike(verdict('small form', '2 passed, 0 failed', qr/c\.t/, {}, \%scripts), qr/b\.t/, 'small form: left out');
+}
 
 verdict('silent program', '1 passed, 1 failed', qr/silent: it printed nothing/,
   { u => $cmocka, silent => 'true' }, {});

@@ -1,5 +1,6 @@
 #!/usr/bin/perl
 # 01-launchers.t - dmicc and dmirun: what they accept, refuse, say, and hand on.
+# Not in the small form: what it tests are scripts, Perl and compilers.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # cluster.t - dmimw over ssh on four hosts, round after round: a program starts, grows, shrinks and
 # ends, and nothing is left anywhere; also when a host, a cable or dmimw itself fails.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # completion.t - what bash completes for dmirun and dmimw: each option that -h tells of, and what goes behind
 # it, the program, and nothing of the program's arguments.
+# Not in the small form: what it tests is bash.
 use strict;
 use warnings;
 use FindBin;

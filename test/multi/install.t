@@ -5,6 +5,7 @@
 # own.  An example is compiled with the installed dmicc (static and shared) and with what pkg-config
 # says, and run with the installed dmirun; projects of CMake are configured, built and tested.
 # Nothing may be used from the source or build tree: their names must not be in any installed file.
+# Not in the small form: what it tests is what is installed.
 use strict;
 use warnings;
 use File::Find ();

@@ -11,6 +11,7 @@
 #                    (dmirun --ox), and what asir answers; a client of our own stands in for asir
 #
 # When `first$` starts the next program, all processes of the one before must end with status 0.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use FindBin;

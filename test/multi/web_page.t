@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # web_page.t - the page of dmirun --web with 64 processes, made up here: it stays fluid (no more than 16 ms a
 # frame, measured in the browser), and shows names and texts of hostile processes as text.
+# Not in the small form: what it tests is Perl and JavaScript.
 use strict;
 use warnings;
 use FindBin;

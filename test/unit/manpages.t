@@ -3,6 +3,7 @@
 #
 # The pages are those of the build directory.  Where groff, man or mandoc are installed, each must
 # format without a warning.  The last part shows that a function without a comment is noticed.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
