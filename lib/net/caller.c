@@ -138,7 +138,7 @@ static enum dmi_dial_outcome take(struct dmi_dial *dial) {
 enum dmi_dial_outcome dmi_caller_begin(struct dmi_dial *dial) {
   struct dmi_net *net = dial->net;
   unsigned char bytes[DMI_CALL_BYTES];
-  dmi_proof_call(&dial->proof, net->config.key, net->encrypt ? DMI_CALL_ENCRYPT : 0, bytes);
+  dmi_proof_call(&dial->proof, net->config.key, dmi_handshake_flags(net), bytes);
   return say(dial, bytes, sizeof bytes, DMI_DIAL_CALLED);
 }
 

@@ -122,7 +122,7 @@ static struct dmi_conn *allocate(bool member, const struct dmi_proof_keys *keys)
   conn->cap = member || keys != NULL ? DMI_NET_BUFFER : DMI_NET_BUFFER_SMALL;
   conn->buf = malloc(conn->cap);
   if (keys != NULL) {
-    conn->opener = dmi_seal_new(keys->in, 1);
+    conn->opener = dmi_seal_new(keys->in, 1, keys->cipher);
     conn->in = malloc(DMI_NET_IN);
   }
   if (conn->buf != NULL && (keys == NULL || (conn->opener != NULL && conn->in != NULL)))
@@ -135,7 +135,7 @@ struct dmi_conn *dmi_conn_new(struct dmi_net_peer *peer, struct dmi_link *link, 
                               uint16_t their_port, const struct dmi_proof_keys *keys) {
   struct dmi_net *net = peer->net;
   struct dmi_conn *conn = allocate(member, keys);
-  struct dmi_sealed *out = keys == NULL ? NULL : dmi_send_out(keys->out);
+  struct dmi_sealed *out = keys == NULL ? NULL : dmi_send_out(keys);
   if (conn == NULL || (keys != NULL && out == NULL)) goto err;
   conn->net = net;
   conn->peer = peer;

@@ -150,6 +150,9 @@ void dmi_handshake_drop(struct dmi_handshake *handshake); /* closes it with a re
  * `handshake` became the connection. */
 bool dmi_handshake_deferred(struct dmi_handshake *handshake, bool ours_won);
 
+/* The flags of our CALL or ANSWER. */
+uint8_t dmi_handshake_flags(const struct dmi_net *net);
+
 /* For beside.c: frees its place and removes it from its loop. After that one of the next two is
  * called: */
 void dmi_handshake_stop(struct dmi_handshake *handshake);

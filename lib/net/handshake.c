@@ -111,6 +111,12 @@ static void refuse(struct dmi_handshake *handshake, const char *why) {
 
 /* ---- HELLO is complete ----------------------------------------------------------------------- */
 
+uint8_t dmi_handshake_flags(const struct dmi_net *net) {
+  unsigned flags = net->encrypt ? DMI_CALL_ENCRYPT : 0;
+  if (dmi_seal_has_aes()) flags |= DMI_CALL_AES;
+  return (uint8_t)flags;
+}
+
 /* Answers HELLO_OK and makes this the connection of `peer`. NULL: it is lost already. */
 static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_peer *peer) {
   struct dmi_net *net = handshake->net;
@@ -302,8 +308,7 @@ static void called(struct dmi_handshake *handshake) {
     return;
   }
   handshake->encrypt = net->encrypt;
-  dmi_proof_answer(&handshake->proof, net->config.key, handshake->encrypt ? DMI_CALL_ENCRYPT : 0,
-                   answer);
+  dmi_proof_answer(&handshake->proof, net->config.key, dmi_handshake_flags(net), answer);
   handshake->state = DMI_HANDSHAKE_PROOF;
   handshake->got = 0;
   dmi_accept_called(handshake);

@@ -359,7 +359,7 @@ void dmi_outgoing_free(struct dmi_seg *list); /* frees segments and payloads */
 void dmi_send_flush(struct dmi_net_peer *peer); /* any thread; the lock is not held */
 /* the socket is writable; false: nothing more to send */
 bool dmi_send_writable(struct dmi_net_peer *peer);
-struct dmi_sealed *dmi_send_out(const unsigned char key[DMI_SEAL_KEY]); /* NULL: no memory */
+struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys); /* NULL: no memory */
 void dmi_send_free_out(struct dmi_sealed *out);  /* no thread may be writing; NULL: does nothing */
 void dmi_send_settle(struct dmi_net_peer *peer); /* lock held: waits until no thread is writing */
 void dmi_send_dirty(struct dmi_net *net);        /* flushes what the daemon sent */

@@ -69,6 +69,13 @@ static void prove(const struct dmi_proof *proof, const uint8_t *key, unsigned ch
   hash(out, DMI_PROOF_BYTES, key, "DMI proof", proof->said, sizeof proof->said, NULL, 0);
 }
 
+/* AES-256-GCM if both can. The flags are in the hashes, so nobody else can change them. */
+static enum dmi_cipher chosen(const struct dmi_proof *proof) {
+  const uint8_t both =
+      proof->said[AT_FLAGS] & proof->said[DMI_CALL_BYTES + AT_FLAGS] & DMI_CALL_AES;
+  return both != 0 ? DMI_CIPHER_AES : DMI_CIPHER_CHACHA;
+}
+
 /* `theirs`: the other's public key; `mine_first`: we have sent CALL. */
 static bool make_keys(struct dmi_proof *proof, const uint8_t *key, const unsigned char *theirs,
                       bool mine_first, struct dmi_proof_keys *keys) {
@@ -80,6 +87,7 @@ static bool make_keys(struct dmi_proof *proof, const uint8_t *key, const unsigne
          sizeof shared);
     memcpy(keys->out, both + (mine_first ? 0 : 32), 32);
     memcpy(keys->in, both + (mine_first ? 32 : 0), 32);
+    keys->cipher = chosen(proof);
   }
   sodium_memzero(shared, sizeof shared);
   sodium_memzero(both, sizeof both);

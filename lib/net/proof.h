@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "net/hello.h"
+#include "net/seal.h"
 
 #define DMI_KEY_BYTES 32
 #define DMI_CALL_BYTES 80
@@ -25,6 +26,8 @@
 
 /* A flag in CALL and ANSWER: this end's program seals everything. */
 #define DMI_CALL_ENCRYPT 1u
+/* This end can seal by AES-256-GCM, by instructions of its processor. */
+#define DMI_CALL_AES 2u
 
 /* The state of one end until the connection is established. */
 struct dmi_proof {
@@ -36,6 +39,7 @@ struct dmi_proof {
 struct dmi_proof_keys {
   unsigned char out[32]; /* for bytes that this end sends */
   unsigned char in[32];
+  enum dmi_cipher cipher; /* of what follows the handshake, if that is sealed */
 };
 
 /* The end that connects: makes the CALL to send. */

@@ -76,11 +76,12 @@ static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, 
   return end;
 }
 
-struct dmi_sealed *dmi_send_out(const unsigned char key[DMI_SEAL_KEY]) {
+struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
   struct dmi_sealed *out = malloc(sizeof *out);
   if (out == NULL) return NULL;
   out->start = out->end = 0;
-  out->seal = dmi_seal_new(key, 1); /* HELLO or HELLO_OK was the first record */
+  /* HELLO or HELLO_OK was the first record */
+  out->seal = dmi_seal_new(keys->out, 1, keys->cipher);
   if (out->seal != NULL) return out;
   free(out);
   return NULL;

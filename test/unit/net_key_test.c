@@ -316,6 +316,79 @@ static void test_flag_changed(void **state) {
   end(&b);
 }
 
+/* ---- Which cipher --------------------------------------------------------------------------- */
+
+/* The flags of a joiner's CALL. */
+static uint8_t flags_of_call(void) {
+  struct node b;
+  struct dmi_addr addr;
+  unsigned char call[DMI_CALL_BYTES];
+  int listener = raw_listen(&addr);
+  node_open(&b, 0);
+  dmi_net_join_addr(b.net, &addr);
+  node_run(&b);
+  int fd = raw_accept(listener);
+  assert_int_equal(raw_read(fd, call, sizeof call), sizeof call);
+  close(fd);
+  close(listener);
+  end(&b);
+  return dmi_proof_flags(call);
+}
+
+/* CALL and ANSWER say what this process can, whether it seals or not. */
+static void test_cipher_offered(void **state) {
+  (void)state;
+  const uint8_t can = dmi_seal_has_aes() ? DMI_CALL_AES : 0;
+  assert_int_equal(flags_of_call(), can);
+  node_encrypt = true;
+  assert_int_equal(flags_of_call(), can | DMI_CALL_ENCRYPT);
+  dmi_seal_without_aes(true);
+  assert_int_equal(flags_of_call(), DMI_CALL_ENCRYPT);
+  dmi_seal_without_aes(false);
+  node_encrypt = false;
+}
+
+/* A stranger connects with these flags and says JOIN in a record of this cipher.  True: it was
+ * opened; false: the connection was closed. */
+static bool opens(uint8_t flags, enum dmi_cipher cipher) {
+  struct node a;
+  struct dmi_hello hello = raw_hello(0);
+  struct dmi_msg join = {.type = DMI_CTL_JOIN};
+  unsigned char said[RAW_SAID], header[DMI_WIRE_HEADER], rest;
+  unsigned char record[DMI_WIRE_HEADER + DMI_SEAL_OVER];
+  struct iovec iov = {header, sizeof header};
+  node_encrypt = true;
+  node_open(&a, 1);
+  node_encrypt = false;
+  node_run(&a);
+  int fd = raw_connect(&a);
+  assert_true(raw_call_with(fd, flags, &hello, said) && raw_send(fd, said, sizeof said));
+  assert_int_equal(raw_answer(fd), DMI_HELLO_OK);
+  struct dmi_seal *seal = dmi_seal_new(raws[fd].keys.out, 1, cipher);
+  assert_non_null(seal);
+  dmi_wire_put(header, &join);
+  dmi_seal_put(seal, record, &iov, 1, sizeof header);
+  dmi_seal_free(seal);
+  assert_true(raw_send(fd, record, sizeof record));
+  shutdown(fd, SHUT_WR);
+  while (raw_read(fd, &rest, 1) == 1)
+    continue; /* until it has closed */
+  const bool opened = NODE_NOW(&a, messages) == 1;
+  close(fd);
+  end(&a);
+  return opened;
+}
+
+/* A record of AES-256-GCM is opened if both have said that they can, and no other record then. */
+static void test_cipher_used(void **state) {
+  (void)state;
+  if (!dmi_seal_has_aes()) skip();
+  assert_true(opens(0, DMI_CIPHER_CHACHA));
+  assert_false(opens(0, DMI_CIPHER_AES));
+  assert_true(opens(DMI_CALL_AES, DMI_CIPHER_AES));
+  assert_false(opens(DMI_CALL_AES, DMI_CIPHER_CHACHA));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_other_key),      cmocka_unit_test(test_answer_without_key),
@@ -323,7 +396,8 @@ int main(void) {
       cmocka_unit_test(test_cut_short),      cmocka_unit_test(test_reflected),
       cmocka_unit_test(test_closed_at_once), cmocka_unit_test(test_reset_at_once),
       cmocka_unit_test(test_join_sealed),    cmocka_unit_test(test_no_downgrade),
-      cmocka_unit_test(test_flag_changed),
+      cmocka_unit_test(test_flag_changed),   cmocka_unit_test(test_cipher_offered),
+      cmocka_unit_test(test_cipher_used),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

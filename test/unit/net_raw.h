@@ -80,11 +80,13 @@ static inline struct dmi_hello raw_hello(uint32_t uid) {
   return hello;
 }
 
-/* Sends CALL and receives ANSWER; `said` gets the bytes to send next, with this HELLO. */
-static inline bool raw_call(int fd, const struct dmi_hello *hello, unsigned char said[RAW_SAID]) {
+/* Sends CALL with these flags and receives ANSWER; `said` gets the bytes to send next, with this
+ * HELLO. */
+static inline bool raw_call_with(int fd, uint8_t flags, const struct dmi_hello *hello,
+                                 unsigned char said[RAW_SAID]) {
   struct raw *raw = &raws[fd];
   unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], bytes[DMI_HELLO_BYTES];
-  dmi_proof_call(&raw->proof, node_key, 0, call);
+  dmi_proof_call(&raw->proof, node_key, flags, call);
   if (!raw_send(fd, call, sizeof call) || raw_read(fd, answer, sizeof answer) != sizeof answer ||
       !dmi_proof_answered(&raw->proof, node_key, answer) ||
       !dmi_proof_make(&raw->proof, node_key, said, &raw->keys)) {
@@ -93,6 +95,10 @@ static inline bool raw_call(int fd, const struct dmi_hello *hello, unsigned char
   dmi_hello_put(bytes, hello);
   dmi_seal_put_first(raw->keys.out, said + DMI_PROOF_BYTES, bytes, sizeof bytes);
   return true;
+}
+
+static inline bool raw_call(int fd, const struct dmi_hello *hello, unsigned char said[RAW_SAID]) {
+  return raw_call_with(fd, 0, hello, said);
 }
 
 /* Sends everything that comes before the other's HELLO_OK. */

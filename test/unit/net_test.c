@@ -541,5 +541,8 @@ int main(void) {
   node_transport = NULL;
   print_message("over TCP, sealed by libsodium:\n");
   dmi_seal_plainly(true);
+  failed += cmocka_run_group_tests(some, NULL, NULL);
+  print_message("the same, without AES:\n");
+  dmi_seal_without_aes(true);
   return failed + cmocka_run_group_tests(some, NULL, NULL);
 }

@@ -31,13 +31,17 @@ struct talk {
   unsigned char call[DMI_CALL_BYTES], answer[DMI_ANSWER_BYTES], proof[DMI_PROOF_BYTES];
 };
 
-static void hold_talk(struct talk *talk) {
+static void hold_talk_with(struct talk *talk, uint8_t caller, uint8_t listener) {
   memset(talk, 0, sizeof *talk);
-  dmi_proof_call(&talk->caller, key, 0, talk->call);
+  dmi_proof_call(&talk->caller, key, caller, talk->call);
   assert_true(dmi_proof_called(&talk->listener, key, talk->call));
-  dmi_proof_answer(&talk->listener, key, DMI_CALL_ENCRYPT, talk->answer);
+  dmi_proof_answer(&talk->listener, key, listener, talk->answer);
   assert_true(dmi_proof_answered(&talk->caller, key, talk->answer));
   assert_true(dmi_proof_make(&talk->caller, key, talk->proof, &talk->caller_keys));
+}
+
+static void hold_talk(struct talk *talk) {
+  hold_talk_with(talk, 0, DMI_CALL_ENCRYPT);
 }
 
 static bool ends_well(struct talk *talk) {
@@ -155,6 +159,21 @@ static void test_weak_public_key(void **state) {
   assert_false(dmi_proof_make(&a.caller, key, a.proof, &a.caller_keys));
 }
 
+/* AES-256-GCM if both can; both ends choose the same. */
+static void test_cipher(void **state) {
+  (void)state;
+  for (unsigned flags = 0; flags < 16; flags++) {
+    struct talk a;
+    const uint8_t caller = flags & 3u, listener = (uint8_t)(flags >> 2);
+    const enum dmi_cipher right =
+        (caller & listener & DMI_CALL_AES) != 0 ? DMI_CIPHER_AES : DMI_CIPHER_CHACHA;
+    hold_talk_with(&a, caller, listener);
+    assert_true(ends_well(&a));
+    assert_int_equal(a.caller_keys.cipher, right);
+    assert_int_equal(a.listener_keys.cipher, right);
+  }
+}
+
 /* ---- Records -------------------------------------------------------------------------------- */
 
 #define MANY 200
@@ -187,12 +206,18 @@ static void open_all(const struct records *records, struct dmi_seal *seal) {
   dmi_seal_free(seal);
 }
 
-static struct dmi_seal *new_seal(bool plainly) {
+static enum dmi_cipher cipher; /* that the tests of records use */
+
+static struct dmi_seal *new_seal_at(bool plainly, uint64_t records) {
   dmi_seal_plainly(plainly);
-  struct dmi_seal *seal = dmi_seal_new(seal_key, 0);
+  struct dmi_seal *seal = dmi_seal_new(seal_key, records, cipher);
   dmi_seal_plainly(false);
   assert_non_null(seal);
   return seal;
+}
+
+static struct dmi_seal *new_seal(bool plainly) {
+  return new_seal_at(plainly, 0);
 }
 
 /* A record that one library has sealed can be opened by the other. */
@@ -203,6 +228,7 @@ static void test_both_libraries(void **state) {
     seal_all(&records, new_seal(i & 1));
     open_all(&records, new_seal(i & 2));
   }
+  if (cipher == DMI_CIPHER_AES) return;
   seal_all(&records, new_seal(true));
   unsigned char first[300 + DMI_SEAL_OVER], out[300];
   dmi_seal_put_first(seal_key, first, records.plain[0], records.size[0]);
@@ -218,7 +244,7 @@ static void test_layout(void **state) {
   (void)state;
   static const unsigned char nonce[12] = {0, 0, 0, 0, 7};
   unsigned char sealed[20 + DMI_SEAL_OVER], text[20], tag[16];
-  struct dmi_seal *seal = dmi_seal_new(seal_key, 7);
+  struct dmi_seal *seal = dmi_seal_new(seal_key, 7, DMI_CIPHER_CHACHA);
   struct iovec iov = {"twenty bytes of text", 20};
   dmi_seal_put(seal, sealed, &iov, 1, 20);
   crypto_aead_chacha20poly1305_ietf_encrypt_detached(
@@ -228,6 +254,54 @@ static void test_layout(void **state) {
   assert_memory_equal(sealed + 4, text, 20);
   assert_memory_equal(sealed + 24, tag, 16);
   dmi_seal_free(seal);
+}
+
+/* The same of AES-256-GCM, and of its keys. */
+static void test_layout_aes(void **state) {
+  (void)state;
+  static const unsigned char nonce[12] = {0, 0, 0, 0, 7, 0, 32}; /* 2^21 + 7 */
+  unsigned char sealed[20 + DMI_SEAL_OVER], text[20], tag[16], aes_key[32];
+  unsigned char input[24] = "DMI aes-256-gcm\0\2"; /* the third part */
+  if (!dmi_seal_has_aes()) skip();
+  for (int plainly = 0; plainly < 2; plainly++) {
+    cipher = DMI_CIPHER_AES;
+    struct dmi_seal *seal = new_seal_at(plainly, ((uint64_t)2 << 20) + 7);
+    struct iovec iov = {"twenty bytes of text", 20};
+    dmi_seal_put(seal, sealed, &iov, 1, 20);
+    dmi_seal_free(seal);
+    crypto_generichash(aes_key, 32, input, sizeof input, seal_key, 32);
+    crypto_aead_aes256gcm_encrypt_detached(
+        text, tag, NULL, (const unsigned char *)"twenty bytes of text", 20,
+        (const unsigned char *)"\x14\0\0\0", 4, NULL, nonce, aes_key);
+    assert_memory_equal(sealed, "\x14\0\0\0", 4);
+    assert_memory_equal(sealed + 4, text, 20);
+    assert_memory_equal(sealed + 24, tag, 16);
+  }
+}
+
+/* AES-256-GCM has another key from one record to the next, at both ends at once. */
+static void test_next_key(void **state) {
+  (void)state;
+  static const uint64_t last = 3 * DMI_SEAL_AES_RECORDS - 1;
+  unsigned char sealed[3][20 + DMI_SEAL_OVER], again[20 + DMI_SEAL_OVER], out[20];
+  if (!dmi_seal_has_aes()) skip();
+  cipher = DMI_CIPHER_AES;
+  for (int i = 0; i < 4; i++) {
+    struct dmi_seal *to = new_seal_at(i & 1, last - 1), *from = new_seal_at(i & 2, last - 1);
+    struct iovec iov = {"twenty bytes of text", 20};
+    for (int j = 0; j < 3; j++) {
+      dmi_seal_put(to, sealed[j], &iov, 1, 20);
+      memset(out, 0, sizeof out);
+      assert_true(dmi_seal_get(from, out, sealed[j]));
+      assert_memory_equal(out, iov.iov_base, 20);
+    }
+    dmi_seal_free(to);
+    dmi_seal_free(from);
+    to = new_seal_at(i & 1, last + 1); /* begins with the next key */
+    dmi_seal_put(to, again, &iov, 1, 20);
+    assert_memory_equal(again, sealed[2], sizeof again);
+    dmi_seal_free(to);
+  }
 }
 
 /* A changed bit, a record twice, one left out, two exchanged, one of another connection. */
@@ -243,19 +317,19 @@ static void test_tampering(void **state) {
       memcpy(copy, records.sealed[3], whole);
       copy[bit / 8] ^= (unsigned char)(1u << bit % 8);
       if (dmi_seal_size(copy) > records.size[3]) continue; /* needs more bytes than there are */
-      seal = dmi_seal_new(seal_key, 3);
+      seal = dmi_seal_new(seal_key, 3, cipher);
       assert_false(dmi_seal_get(seal, out, copy));
       dmi_seal_free(seal);
     }
-    seal = dmi_seal_new(seal_key, 0);
+    seal = dmi_seal_new(seal_key, 0, cipher);
     assert_true(dmi_seal_get(seal, out, records.sealed[0]));
     assert_false(dmi_seal_get(seal, out, records.sealed[0])); /* twice */
     dmi_seal_free(seal);
-    seal = dmi_seal_new(seal_key, 0);
+    seal = dmi_seal_new(seal_key, 0, cipher);
     assert_true(dmi_seal_get(seal, out, records.sealed[0]));
     assert_false(dmi_seal_get(seal, out, records.sealed[2])); /* one left out */
     dmi_seal_free(seal);
-    seal = dmi_seal_new(other_key, 0);
+    seal = dmi_seal_new(other_key, 0, cipher);
     assert_false(dmi_seal_get(seal, out, records.sealed[0]));
     dmi_seal_free(seal);
   }
@@ -386,14 +460,33 @@ static void test_vectors(void **state) {
   assert_true(one.after < 3 * one.before);
 }
 
+static int use_chacha(void **state) {
+  (void)state;
+  cipher = DMI_CIPHER_CHACHA;
+  return 0;
+}
+
+static int use_aes(void **state) {
+  (void)state;
+  cipher = DMI_CIPHER_AES;
+  return 0;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_right),     cmocka_unit_test(test_other_key),
-      cmocka_unit_test(test_replay),    cmocka_unit_test(test_reflection),
-      cmocka_unit_test(test_bits),      cmocka_unit_test(test_weak_public_key),
-      cmocka_unit_test(test_layout),    cmocka_unit_test(test_both_libraries),
-      cmocka_unit_test(test_tampering), cmocka_unit_test(test_lengths),
-      cmocka_unit_test(test_vectors)};
+      cmocka_unit_test(test_right),      cmocka_unit_test(test_other_key),
+      cmocka_unit_test(test_replay),     cmocka_unit_test(test_reflection),
+      cmocka_unit_test(test_bits),       cmocka_unit_test(test_weak_public_key),
+      cmocka_unit_test(test_cipher),     cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_layout_aes), cmocka_unit_test(test_next_key)};
+  const struct CMUnitTest each[] = {cmocka_unit_test(test_both_libraries),
+                                    cmocka_unit_test(test_tampering),
+                                    cmocka_unit_test(test_lengths), cmocka_unit_test(test_vectors)};
+  int failed;
   if (sodium_init() < 0) return 1;
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  failed = cmocka_run_group_tests(tests, NULL, NULL);
+  failed += cmocka_run_group_tests_name("records of ChaCha20-Poly1305", each, use_chacha, NULL);
+  if (dmi_seal_has_aes())
+    failed += cmocka_run_group_tests_name("records of AES-256-GCM", each, use_aes, NULL);
+  return failed;
 }
