@@ -87,6 +87,33 @@ static void keep_alive(const struct tcp *tcp, int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
+/* The address of this end of a socket, or of the other end (`get` says which). */
+static struct dmi_addr address(int fd, int (*get)(int, struct sockaddr *, socklen_t *)) {
+  struct sockaddr_storage name = {0};
+  struct dmi_addr addr = {0};
+  socklen_t size = sizeof name;
+  if (get(fd, (struct sockaddr *)&name, &size) == 0) dmi_addr_of_socket(&addr, &name);
+  return addr;
+}
+
+static int own_name(int fd, struct sockaddr *name, socklen_t *size) {
+  return getsockname(fd, name, size);
+}
+
+static int other_name(int fd, struct sockaddr *name, socklen_t *size) {
+  return getpeername(fd, name, size);
+}
+
+/* Between two sockets of this machine nothing can be crowded, so who sends need not find out how
+ * much it may.  BBR takes the time until the other process runs for a slow network: it sends less
+ * at once, and later.  Not allowed: then as the system does it. */
+static void spare_control(int fd) {
+  static const char plain[] = "reno"; /* every Linux has it */
+  const struct dmi_addr ours = address(fd, own_name), theirs = address(fd, other_name);
+  if (memcmp(ours.ip, theirs.ip, sizeof ours.ip) != 0) return;
+  setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+}
+
 static void tcp_keep(struct dmi_link *link) {
   struct tcp_link *me = (struct tcp_link *)link;
   struct linger none = {.l_onoff = 0};
@@ -95,6 +122,7 @@ static void tcp_keep(struct dmi_link *link) {
   me->resets = false;
   setsockopt(link->in, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   keep_alive(me->tcp, link->in);
+  spare_control(link->in);
   /* Setting a size ends the system's automatic tuning, so set only a size that it grants. */
   if (me->tcp->big_buffers) {
     setsockopt(link->in, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
@@ -141,23 +169,6 @@ static int listen_from(const struct tcp *tcp, uint16_t port) {
   else
     ((struct sockaddr_in6 *)&name)->sin6_port = htons(port);
   return listen_at(&name, tcp->from_size);
-}
-
-/* The address of this end of a socket, or of the other end (`get` says which). */
-static struct dmi_addr address(int fd, int (*get)(int, struct sockaddr *, socklen_t *)) {
-  struct sockaddr_storage name = {0};
-  struct dmi_addr addr = {0};
-  socklen_t size = sizeof name;
-  if (get(fd, (struct sockaddr *)&name, &size) == 0) dmi_addr_of_socket(&addr, &name);
-  return addr;
-}
-
-static int own_name(int fd, struct sockaddr *name, socklen_t *size) {
-  return getsockname(fd, name, size);
-}
-
-static int other_name(int fd, struct sockaddr *name, socklen_t *size) {
-  return getpeername(fd, name, size);
 }
 
 static int tcp_listen(struct dmi_transport *transport, const struct dmi_addr *at) {

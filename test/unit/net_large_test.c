@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 
@@ -51,6 +53,20 @@ static void ends_close(struct ends *ends) {
   dmi_link_close(ends->a);
   dmi_link_close(ends->b);
   ends->transport->ops->free(ends->transport);
+}
+
+/* Both ends are on this machine, so no network is there to be spared. */
+static void test_control(void **state) {
+  (void)state;
+  struct ends ends;
+  char name[16] = "";
+  socklen_t size = sizeof name;
+  ends_open(&ends);
+  if (setsockopt(ends.a->in, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0) { /* it is allowed */
+    assert_int_equal(getsockopt(ends.b->in, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    assert_string_equal(name, "reno");
+  }
+  ends_close(&ends);
 }
 
 static bool shows(struct dmi_link *link, int timeout) {
@@ -216,7 +232,7 @@ static void test_full(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_await), cmocka_unit_test(test_woken),
-                                     cmocka_unit_test(test_full)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_await), cmocka_unit_test(test_control),
+                                     cmocka_unit_test(test_woken), cmocka_unit_test(test_full)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
