@@ -155,7 +155,7 @@ struct dmi_req *dmi_access_next_op(struct dmi_access *access, uint64_t *at,
 
 /* How looking went in this thread: for answers, which come as fast as the other can give them, and
  * for what others do (locks, conditions, barriers). */
-static __thread struct dmi_look_past for_answers, for_others;
+static __thread struct dmi_look_past for_answers = {.answers = true}, for_others;
 
 static int32_t wait_for(struct dmi_access *access, struct dmi_status *status,
                         struct dmi_look_past *look) {

@@ -62,6 +62,10 @@ bool dmi_look_spins(const struct dmi_look_one *one, struct dmi_look_past *past, 
   return !past->shared && now - (one->yields != 0 ? one->yields : one->begin) < SPIN_NS;
 }
 
+bool dmi_look_is_early(const struct dmi_look_past *past) {
+  return past->answers && past->shared;
+}
+
 static uint32_t twice(uint32_t step, uint32_t least, uint32_t most) {
   if (step < least) return least;
   return step < most / 2 ? 2 * step : most;

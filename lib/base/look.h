@@ -38,6 +38,7 @@ struct dmi_look_past {
   uint32_t rests; /* waits that follow without looking */
   uint32_t step;  /* how many did after the last look */
   bool shared;    /* in the last yield another thread ran on this processor */
+  bool answers;   /* set by whoever looks: nothing can have come yet when a look begins */
 };
 
 enum dmi_look_is {
@@ -75,6 +76,9 @@ bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now);
 /* Before a yield: true if it pays to look at memory for a microsecond instead, since nobody else
  * wants the processor.  What costs a system call to look at is looked at after each yield only. */
 bool dmi_look_spins(const struct dmi_look_one *one, struct dmi_look_past *past, int64_t now);
+/* Before the first look of a wait: true if it is better to yield first, since what was asked for
+ * cannot be there, and who answers may need this processor. */
+bool dmi_look_is_early(const struct dmi_look_past *past);
 /* Decides how many waits rest now. */
 void dmi_look_end(struct dmi_look_past *past, const struct dmi_look_rule *rule,
                   enum dmi_look_is is);

@@ -35,6 +35,7 @@
 
 #define SPINS 32       /* looks at memory before a yield: about a microsecond */
 #define READY_ROUNDS 8 /* rounds of a look in which sockets are looked at once */
+#define STREAK 2       /* messages in a row before a connection is quiet, which costs two calls */
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
 
@@ -52,8 +53,34 @@ static void deafen(struct dmi_conn *conn) {
 }
 
 static void hear(struct dmi_conn *conn) {
-  if (conn->deaf) arm(conn, EPOLL_CTL_MOD, ARMED);
+  if (!conn->deaf || conn->quiet) return;
+  arm(conn, EPOLL_CTL_MOD, ARMED);
   conn->deaf = false;
+}
+
+/* The daemon looks at this connection all the time: until it stops that, epoll need not be told of
+ * each message, which its sender would pay for. */
+static void hush(struct dmi_conn *conn) {
+  struct dmi_net *net = conn->net;
+  dmi_mutex_lock(&conn->peer->turn_lock);
+  if (conn->turn == DMI_TURN_FREE && !dmi_link_has_arm(conn->link)) {
+    deafen(conn);
+    conn->quiet = true;
+    net->quiet = conn;
+  }
+  dmi_mutex_unlock(&conn->peer->turn_lock);
+}
+
+/* Who has borrowed it arms it when it gives it back; who leaves it to the daemon, not before that
+ * has received. */
+static void unhush(struct dmi_net *net) {
+  struct dmi_conn *conn = net->quiet;
+  if (conn == NULL) return;
+  net->quiet = NULL;
+  dmi_mutex_lock(&conn->peer->turn_lock);
+  conn->quiet = false;
+  if (conn->turn == DMI_TURN_FREE) hear(conn);
+  dmi_mutex_unlock(&conn->peer->turn_lock);
 }
 
 /* If the link has to be armed, the daemon does that before it sleeps, not each time that it has
@@ -98,6 +125,7 @@ static void receive(struct dmi_conn *conn) {
   if (!dmi_receive(conn)) return;
   if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard && conn->member) {
     net->served = true;
+    net->streak = net->hot == conn ? net->streak + 1 : 1;
     net->hot = conn;
   }
   lock = &conn->peer->turn_lock; /* the peer may have been renamed */
@@ -186,6 +214,14 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events) {
   serve_ready(io->data);
 }
 
+/* The connection served last is looked at in each round, so that it may be quiet; but not while a
+ * large body is arriving on it (`later`), which takes its turn among the others. */
+static void keep_quiet(struct dmi_net *net, bool later) {
+  struct dmi_conn *hot = net->hot;
+  if (net->quiet != NULL && (net->quiet != hot || later)) unhush(net);
+  if (net->quiet == NULL && hot != NULL && !later && net->streak >= STREAK) hush(hot);
+}
+
 /* True if something came.  The connection served last is asked first; those that take a system
  * call not each time, if there are others. */
 static bool serve(struct dmi_net *net, uint32_t round) {
@@ -193,6 +229,7 @@ static bool serve(struct dmi_net *net, uint32_t round) {
   bool later = false;
   net->served = false;
   if (hot != NULL && take_turn(hot, DMI_TURN_FREE, &later)) receive(hot);
+  keep_quiet(net, later);
   if (!net->served) dmi_lend_loose(net);
   if (!net->served && (net->loose == NULL || round % READY_ROUNDS == 0)) serve_ready(net);
   dmi_send_dirty(net);
@@ -216,14 +253,12 @@ static bool spin(struct dmi_net *net) {
   return false;
 }
 
-void dmi_lend_look(struct dmi_net *net) {
-  const struct dmi_look_rule *rule = &net->config.look;
+/* Looks for what comes next, and for what others ask. */
+static void look_around(struct dmi_net *net, const struct dmi_look_rule *rule) {
   struct dmi_look_one one;
   int64_t now;
-  if (!net->served || net->full != 0 || is_asked(net)) return;
-  net->served = false;
-  if (dmi_look_rests(&net->look, rule)) return;
   net->looks++;
+  net->streak = 0;
   dmi_look_begin(&one, rule, dmi_clock_ns());
   for (uint32_t round = 0;; round++) {
     bool news = serve(net, round);
@@ -242,6 +277,15 @@ void dmi_lend_look(struct dmi_net *net) {
   net->served = one.is == DMI_LOOK_PAID;
   if (net->served)
     ev_async_send(net->loop, &net->wake); /* its turn is over, but the loop shall not sleep */
+}
+
+void dmi_lend_look(struct dmi_net *net) {
+  const struct dmi_look_rule *rule = &net->config.look;
+  if (!net->served || net->full != 0 || is_asked(net)) return;
+  net->served = false;
+  if (dmi_look_rests(&net->look, rule)) return;
+  look_around(net, rule);
+  unhush(net);
 }
 
 bool dmi_lend_open(struct dmi_net *net) {
@@ -282,6 +326,7 @@ void dmi_lend_end(struct dmi_conn *conn) {
   }
   unlist(conn);
   if (net->hot == conn) net->hot = NULL;
+  if (net->quiet == conn) net->quiet = NULL;
 }
 
 void dmi_lend_eof(struct dmi_conn *conn) {
@@ -404,6 +449,20 @@ static bool spin_lent(struct dmi_conn *conn, const _Atomic uint32_t *word, uint3
   return false;
 }
 
+/* Receives what has come.  True: there is no need to look for more. */
+static bool look_once(struct dmi_net_loan *loan, struct dmi_look_one *one, int64_t *now) {
+  struct dmi_conn *conn = loan->conn;
+  uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  loan->owed = may_receive(conn) && !dmi_receive_lent(conn);
+  *now = dmi_clock_ns(); /* handling what has come may take longer than a yield */
+  if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
+    loan->used = true;
+    dmi_look_news(one, *now);
+  }
+  if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
+  return loan->owed;
+}
+
 /* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
  * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
@@ -411,24 +470,20 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
                              uint32_t bit) {
   struct dmi_conn *conn = loan->conn;
   const bool spins = dmi_link_has_arm(conn->link);
+  bool early = !spins && dmi_look_is_early(loan->look);
+  int64_t now = dmi_clock_ns();
   struct dmi_look_one one;
-  int64_t now;
-  dmi_look_begin(&one, &loan->net->config.look, dmi_clock_ns());
-  for (;;) {
-    uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
-    loan->owed = may_receive(conn) && !dmi_receive_lent(conn);
-    now = dmi_clock_ns(); /* handling what has come may take longer than a yield */
-    if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard) {
-      loan->used = true;
-      dmi_look_news(&one, now);
-    }
-    if (!loan->owed && is_wanted(loan)) loan->owed = true; /* the daemon may stand until then */
-    if (loan->owed || !waits(word, bit)) return DMI_LOOK_PAID;
+  dmi_look_begin(&one, &loan->net->config.look, now);
+  for (;; early = false) {
+    if (!early && look_once(loan, &one, &now)) return DMI_LOOK_PAID;
+    if (!waits(word, bit)) return DMI_LOOK_PAID;
     dmi_look_follows(&one, dmi_receive_is_long(conn));
     if (spins && dmi_look_spins(&one, loan->look, now) && spin_lent(conn, word, bit)) continue;
     dmi_look_yields(&one, now);
     sched_yield();
-    if (!dmi_look_goes_on(&one, dmi_clock_ns())) break;
+    const bool goes_on = dmi_look_goes_on(&one, dmi_clock_ns());
+    loan->look->shared = one.shared;
+    if (!goes_on) break;
   }
   if (one.is == DMI_LOOK_CROWDED) return one.is;
   return one.follows ? DMI_LOOK_MIXED : DMI_LOOK_VAIN; /* what came was for others */

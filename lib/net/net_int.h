@@ -164,6 +164,7 @@ struct dmi_conn {
   struct dmi_link *link;
   enum dmi_turn turn; /* [R] of `peer` */
   bool deaf;          /* [R] the turn is not OVER, and net->epoll does not tell of more bytes */
+  bool quiet;         /* [R] it is net->quiet: deaf when its turn is FREE, too */
   bool loose;         /* in net->loose */
   struct dmi_conn *loose_next;
   bool wanted;              /* [R] the daemon wants it back: it is not lent any more */
@@ -239,6 +240,8 @@ struct dmi_net {
   struct dmi_conn *loose, *loose_at; /* `loose_at`: the next one that it looks at */
   bool asleep;               /* they were armed; the loop sleeps, or goes on without sleeping */
   struct dmi_conn *hot;      /* the daemon received from it last; NULL: none, or it has ended */
+  uint32_t streak;           /* how often in a row, in the last look */
+  struct dmi_conn *quiet;    /* the daemon, which looks, looks at it in each round; NULL: none */
   bool served;               /* a message has come since the daemon looked */
   uint32_t full;             /* connections whose `writable` is active */
   uint64_t looks;            /* how often the daemon has begun to look */

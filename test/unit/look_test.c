@@ -169,6 +169,17 @@ static void test_spins(void **state) {
   assert_true(dmi_look_spins(&one, &past, 201 * US));
 }
 
+/* Who asked a process that needs this processor yields first; not who waits for what others do, as
+ * that may have come before. */
+static void test_early(void **state) {
+  struct dmi_look_past answers = {.answers = true}, others = {.shared = true};
+  (void)state;
+  assert_false(dmi_look_is_early(&answers)); /* nobody is known to run here */
+  assert_false(dmi_look_is_early(&others));
+  answers.shared = true;
+  assert_true(dmi_look_is_early(&answers));
+}
+
 /* What a user has set does not depend on how it went. */
 static void test_set(void **state) {
   struct dmi_look_past past = {.rests = 5, .step = 5};
@@ -185,8 +196,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_vain),  cmocka_unit_test(test_crowded), cmocka_unit_test(test_handling),
       cmocka_unit_test(test_mixed), cmocka_unit_test(test_endless), cmocka_unit_test(test_rests),
-      cmocka_unit_test(test_set),   cmocka_unit_test(test_follows),
-      cmocka_unit_test(test_spins),
+      cmocka_unit_test(test_set),   cmocka_unit_test(test_follows), cmocka_unit_test(test_spins),
+      cmocka_unit_test(test_early),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

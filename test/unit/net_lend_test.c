@@ -299,6 +299,14 @@ static void test_all_nodes(void **state) {
   hammer(3, 4, 300, 7);
 }
 
+/* The same where daemons and those who wait look. */
+static void test_all_look(void **state) {
+  (void)state;
+  node_spin = DMI_LOOK_MOST_US;
+  hammer(3, 4, 300, 7);
+  node_spin = 0;
+}
+
 /* ---- What can happen while it is lent ------------------------------------------------------- */
 
 /* The answer comes by another connection than the one that is waited on. */
@@ -554,6 +562,36 @@ static void test_look(void **state) {
   finish(nodes, 2);
 }
 
+/* Of the connection from the other node, in a node whose daemon looks. */
+static bool is_quiet(struct node *node, bool *deaf) {
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, 1);
+  dmi_mutex_lock(&peer->turn_lock);
+  const bool quiet = peer->conn->quiet;
+  *deaf = peer->conn->deaf;
+  dmi_mutex_unlock(&peer->turn_lock);
+  return quiet;
+}
+
+/* A daemon that looks is not told of what comes, and is told again when it does not look. */
+static void test_quiet(void **state) {
+  (void)state;
+  struct node nodes[2];
+  bool deaf = false, seen = false;
+  node_spin = DMI_LOOK_MOST_US / 4; /* so that silence ends the last look, and the daemon sleeps */
+  start(nodes, 2);
+  node_spin = 0;
+  speak(&nodes[0], 2);
+  for (uint64_t i = 1; i < 20000 && !seen; i += 2) { /* not seen on a machine that is very busy */
+    call_out(&nodes[0], &sides[1].call[0], 2, 2, i, 0);
+    seen = is_quiet(&nodes[1], &deaf);
+    assert_true(!seen || deaf);
+  }
+  while (is_quiet(&nodes[1], &deaf) || deaf)
+    sched_yield();
+  call_out(&nodes[0], &sides[1].call[0], 2, 2, 20002, 0);
+  finish(nodes, 2);
+}
+
 /* Who looks sees that the daemon wants the connection, and need not sleep to be told. */
 static void test_look_wanted(void **state) {
   (void)state;
@@ -758,7 +796,8 @@ int main(void) {
       cmocka_unit_test(test_stop),        cmocka_unit_test(test_look),
       cmocka_unit_test(test_rest),        cmocka_unit_test(test_middle),
       cmocka_unit_test(test_keep),        cmocka_unit_test(test_fence),
-      cmocka_unit_test(test_fence_early), cmocka_unit_test(test_look_wanted)};
+      cmocka_unit_test(test_fence_early), cmocka_unit_test(test_look_wanted),
+      cmocka_unit_test(test_quiet),       cmocka_unit_test(test_all_look)};
   const struct CMUnitTest moves[] = {cmocka_unit_test(test_moves)};
   int failed = cmocka_run_group_tests(moves, NULL, NULL);
   for (int round = 0; round < 6; round++) {
