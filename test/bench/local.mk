@@ -7,7 +7,7 @@
 bench_raw_programs = test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_star test/bench/raw_stream
 EXTRA_PROGRAMS += $(bench_raw_programs)
 test_bench_raw_echo_SOURCES = test/bench/raw_echo.c test/bench/raw_tcp.h test/bench/bench.h
-test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/bench.h
+test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_star_SOURCES = test/bench/raw_star.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 
