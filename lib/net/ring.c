@@ -16,6 +16,22 @@
 #include <errno.h>
 #include <string.h>
 
+/* What a thread has done before it puts comes before what another thread does with an answer that
+ * it gets. The order goes by way of the other process, so the thread sanitizer cannot see it; of
+ * sockets it knows that. The copies themselves are part of what is ordered: a buffer that was put
+ * may be the one into which the answer is got. So the first of these comes between the copy and
+ * the new index that shows it, and the second one between reading the other's index and the copy.
+ */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+static const char other_processes = 0; /* only its address is used */
+#define BEFORE_SHOWING() __tsan_release((void *)(uintptr_t)&other_processes)
+#define AFTER_SEEING() __tsan_acquire((void *)(uintptr_t)&other_processes)
+#else
+#define BEFORE_SHOWING() ((void)0)
+#define AFTER_SEEING() ((void)0)
+#endif
+
 static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
@@ -50,7 +66,7 @@ ssize_t dmi_ring_put(struct dmi_ring_out *out, struct dmi_ring_parts *from, size
   most = smaller(most, out->size - (size_t)full);
   size_t done = 0;
   while (done < most && next_part(from)) {
-    size_t len, at = (size_t)(out->head + done - out->shift) & (out->size - 1);
+    size_t len, at = (size_t)((out->head + done - out->shift) % out->size);
     const unsigned char *bytes = part_at(from, &len);
     len = smaller(smaller(len, most - done), out->size - at);
     memcpy(out->bytes + at, bytes, len);
@@ -59,7 +75,9 @@ ssize_t dmi_ring_put(struct dmi_ring_out *out, struct dmi_ring_parts *from, size
   }
   out->head += done;
   if (full == 0) atomic_store_explicit(&out->ring->shift, out->shift, memory_order_relaxed);
-  if (done != 0) atomic_store(&out->ring->head, out->head);
+  if (done == 0) return 0;
+  BEFORE_SHOWING();
+  atomic_store(&out->ring->head, out->head);
   return (ssize_t)done;
 }
 
@@ -81,12 +99,13 @@ ssize_t dmi_ring_get(struct dmi_ring_in *in, struct dmi_ring_parts *to, size_t m
   uint64_t have = atomic_load_explicit(&in->ring->head, memory_order_acquire) - in->tail;
   if (have > in->size) return -EPROTO;
   if (have == 0) return 0;
+  AFTER_SEEING();
   /* It does not change before these bytes are got. */
   uint64_t shift = atomic_load_explicit(&in->ring->shift, memory_order_relaxed);
   most = smaller(most, (size_t)have);
   size_t done = 0;
   while (done < most && next_part(to)) {
-    size_t len, at = (size_t)(in->tail + done - shift) & (in->size - 1);
+    size_t len, at = (size_t)((in->tail + done - shift) % in->size);
     unsigned char *bytes = part_at(to, &len);
     len = smaller(smaller(len, most - done), in->size - at);
     memcpy(bytes, in->bytes + at, len);

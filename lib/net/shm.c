@@ -35,7 +35,7 @@
 #include "net/ring.h"
 #include "net/shm.h"
 
-#define RING ((size_t)256 << 10) /* bytes in flight in one direction */
+#define RING ((size_t)252 << 10) /* bytes in flight in one direction */
 #define HEAD ((size_t)4096)      /* of the memory: two struct dmi_ring */
 #define MEMORY (HEAD + 2 * RING) /* the rings of both directions follow it */
 #define PIECE ((size_t)32 << 10) /* bytes that are put or got at a time */
@@ -47,19 +47,6 @@
 #define FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #define PROOF 32
 #define NAME 16
-
-/* What a thread has done before it sends comes before what another does that receives the answer.
- * The order goes by way of the other process, so the thread sanitizer cannot see it; of sockets it
- * knows that. */
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-static const char other_processes = 0; /* only its address is used */
-#define BEFORE_SENDING() __tsan_release((void *)(uintptr_t)&other_processes)
-#define AFTER_RECEIVING() __tsan_acquire((void *)(uintptr_t)&other_processes)
-#else
-#define BEFORE_SENDING() ((void)0)
-#define AFTER_RECEIVING() ((void)0)
-#endif
 
 struct shm_link {
   struct dmi_link link; /* `in` and `out` are the socket */
@@ -115,7 +102,6 @@ static ssize_t shm_send(struct dmi_link *link, struct iovec *iov, size_t num) {
   ssize_t total = 0, put;
   int error = 0;
   if (atomic_load_explicit(&me->finished, memory_order_relaxed)) return -EPIPE;
-  BEFORE_SENDING();
   for (int tries = 0; tries < TRIES;) {
     put = dmi_ring_put(&me->out, &from, PIECE);
     if (put < 0) return put;
@@ -138,7 +124,6 @@ static ssize_t get_all(struct shm_link *me, struct dmi_ring_parts *to) {
     total += got;
     if (dmi_ring_wakes_putter(&me->in)) empty_socket(me);
   }
-  AFTER_RECEIVING();
   return got < 0 ? got : total;
 }
 
