@@ -32,7 +32,9 @@ bool dmi_alive_is_silence(int error) {
 }
 
 void dmi_alive_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error) {
-  if (!dmi_alive_is_silence(error)) {
+  if (error == EPROTO) { /* of ring.c */
+    snprintf(why, DMI_NET_WHY, "%s: it wrote into the shared memory what no process would", what);
+  } else if (!dmi_alive_is_silence(error)) {
     snprintf(why, DMI_NET_WHY, "%s: %s", what, strerror(error));
   } else if (net->config.dead_after == 0) {
     snprintf(why, DMI_NET_WHY, "its machine is silent (%s)", strerror(error));

@@ -28,7 +28,7 @@ struct dmi_ring {
   _Atomic uint32_t full_wait;               /* 1: the putting end sleeps until there is space */
 };
 
-/* The two ends, in private memory.  `size` is a power of 2. */
+/* The two ends, in private memory. */
 struct dmi_ring_out {
   struct dmi_ring *ring;
   unsigned char *bytes;

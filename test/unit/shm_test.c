@@ -267,6 +267,55 @@ static void test_two_threads(void **state) {
   close_two(two);
 }
 
+/* ---- Memory -----------------------------------------------------------------------------------
+ */
+
+/* What the system has provided of the memory of a link, in KiB: the larger one of its two ends,
+ * both in this process, as seen by it. */
+static long kib_of_link(void) {
+  FILE *smaps = fopen("/proc/self/smaps", "r");
+  char line[512];
+  bool is_link = false;
+  unsigned long begin, end;
+  long rss, kib = 0;
+  assert_non_null(smaps);
+  while (fgets(line, sizeof line, smaps) != NULL) {
+    if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) is_link = strstr(line, "/memfd:dmi ") != NULL;
+    if (is_link && sscanf(line, "Rss: %ld", &rss) == 1 && rss > kib) kib = rss;
+  }
+  fclose(smaps);
+  return kib;
+}
+
+/* Sends and receives as much as fits, again and again. */
+static void fill_and_empty(struct dmi_link *from, struct dmi_link *to, size_t size) {
+  static char some[1 << 16];
+  for (size_t done = 0; done < size;) {
+    while (dmi_link_send(from, some, sizeof some) > 0)
+      continue;
+    for (ssize_t got; (got = dmi_link_receive(to, some, sizeof some)) > 0;)
+      done += (size_t)got;
+  }
+}
+
+/* An idle link takes 508 KiB at most, half of it for each of its two processes, whatever it has
+ * carried; and three pages while it has carried small messages only. */
+static void test_memory(void **state) {
+  (void)state;
+  struct dmi_link *two[2];
+  char some[64] = "";
+  open_two(two);
+  for (int i = 0; i < 1000; i++) {
+    assert_int_equal(dmi_link_send(two[i % 2], some, sizeof some), sizeof some);
+    assert_int_equal(dmi_link_receive(two[1 - i % 2], some, sizeof some), sizeof some);
+  }
+  assert_in_range(kib_of_link(), 4, 16);
+  fill_and_empty(two[0], two[1], TOTAL);
+  fill_and_empty(two[1], two[0], TOTAL);
+  assert_in_range(kib_of_link(), 100, 2 * 256);
+  close_two(two);
+}
+
 /* ---- Who gets a link ------------------------------------------------------------------------- */
 
 static void test_no_offer(void **state) {
@@ -364,7 +413,7 @@ static void test_wrong_memory(void **state) {
     assert_int_equal(recv(right, proof, sizeof proof, 0), (ssize_t)sizeof proof);
     int fd = connect_as_stranger(&offer);
     int memory = memfd_create("wrong", MFD_ALLOW_SEALING);
-    if (how != 0) assert_int_equal(ftruncate(memory, how == 1 ? 4096 : 4096 + (512 << 10)), 0);
+    if (how != 0) assert_int_equal(ftruncate(memory, how == 1 ? 4096 : 4096 + (504 << 10)), 0);
     if (how != 2) assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     if (how == 3) assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE), 0);
     send_with(fd, proof, sizeof proof, memory);
@@ -447,30 +496,8 @@ static void test_noise(void **state) {
   close_two(two);
 }
 
-/* ---- A process that is killed ---------------------------------------------------------------- */
-
-/* Both directions at once, without end; the other end sees only what was sent, in order. */
-static void talk(struct dmi_link *link, uint64_t seed, uint32_t rounds) {
-  static unsigned char bytes[40000];
-  size_t sent = 0, got = 0;
-  for (uint32_t i = 0; i < rounds; i++) {
-    size_t want = next_size(&seed, sizeof bytes);
-    for (size_t j = 0; j < want; j++)
-      bytes[j] = byte_at(sent + j);
-    ssize_t size = dmi_link_send(link, bytes, want);
-    if (size < 0 && !dmi_link_is_later(size)) return;
-    if (size > 0) sent += (size_t)size;
-    bool stuck = size <= 0;
-    size = dmi_link_receive(link, bytes, next_size(&seed, sizeof bytes));
-    if (size == 0) return;
-    for (ssize_t j = 0; j < size; j++)
-      if (bytes[j] != byte_at(got++)) abort();
-    if (stuck && size < 0 && dmi_link_arm(link)) {
-      struct pollfd fd = {.fd = link->in, .events = POLLIN | POLLOUT};
-      if (poll(&fd, 1, limit_ms()) != 1) abort();
-    }
-  }
-}
+/* ---- Two processes ----------------------------------------------------------------------------
+ */
 
 /* A link with the process that calls answer().  A byte each way by TCP stands for the handshake. */
 static struct dmi_link *call(void) {
@@ -500,6 +527,113 @@ static struct dmi_link *answer(void) {
   below->ops->keep(below); /* so that the byte arrives */
   dmi_link_close(below);
   return link;
+}
+
+/* ---- A process that is stopped ----------------------------------------------------------------
+ */
+
+/* Sends all bytes, then receives as many, and ends with 0 if they are right. */
+static void send_and_receive(struct dmi_link *link, size_t size) {
+  static unsigned char bytes[50000];
+  for (size_t done = 0; done < size;) {
+    size_t want = size - done < sizeof bytes ? size - done : sizeof bytes;
+    for (size_t i = 0; i < want; i++)
+      bytes[i] = byte_at(done + i);
+    ssize_t sent = send_slept(link, bytes, want);
+    if (sent <= 0) _exit(1);
+    done += (size_t)sent;
+  }
+  for (size_t done = 0; done < size;) {
+    size_t want = size - done < sizeof bytes ? size - done : sizeof bytes;
+    ssize_t got = receive_slept(link, bytes, want);
+    if (got <= 0) _exit(1);
+    for (ssize_t i = 0; i < got; i++)
+      if (bytes[i] != byte_at(done++)) _exit(1);
+  }
+  _exit(0);
+}
+
+/* Sends what fits, which is less than `want`: nobody gets it. */
+static size_t send_until_full(struct dmi_link *link, size_t begin, size_t want) {
+  static unsigned char bytes[30000];
+  size_t done = 0;
+  ssize_t sent;
+  do {
+    for (size_t i = 0; i < sizeof bytes; i++)
+      bytes[i] = byte_at(begin + done + i);
+    sent = dmi_link_send(link, bytes, sizeof bytes);
+    if (sent > 0) done += (size_t)sent;
+  } while (sent > 0 && done < want);
+  assert_int_equal(sent, -EAGAIN);
+  return done;
+}
+
+/* While the other process is stopped nothing is lost, and nobody gets more memory; when it goes on,
+ * so does all. */
+static void test_stopped(void **state) {
+  (void)state;
+  static unsigned char some[20000];
+  for (int round = 0; round < 20; round++) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      struct dmi_link *theirs = call();
+      if (theirs != NULL) send_and_receive(theirs, TOTAL);
+      _exit(1);
+    }
+    struct dmi_link *link = answer();
+    assert_non_null(link);
+    size_t got = 0, sent = 0, stop = (size_t)round * TOTAL / 21;
+    int status;
+    while (got < TOTAL) {
+      ssize_t size = receive_slept(link, some, sizeof some);
+      assert_true(size > 0);
+      for (ssize_t i = 0; i < size; i++)
+        if (some[i] != byte_at(got++)) fail_msg("byte %zu is wrong", got - 1);
+      if (got <= stop || sent != 0) continue;
+      kill(child, SIGSTOP);
+      assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+      sent = send_until_full(link, 0, TOTAL);
+      assert_false(is_ready(link->out, POLLOUT, 0));
+      kill(child, SIGCONT);
+    }
+    while (sent < TOTAL) {
+      size_t want = TOTAL - sent < sizeof some ? TOTAL - sent : sizeof some;
+      for (size_t i = 0; i < want; i++)
+        some[i] = byte_at(sent + i);
+      ssize_t size = send_slept(link, some, want);
+      assert_true(size > 0);
+      sent += (size_t)size;
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    dmi_link_close(link);
+  }
+}
+
+/* ---- A process that is killed ---------------------------------------------------------------- */
+
+/* Both directions at once, without end; the other end sees only what was sent, in order. */
+static void talk(struct dmi_link *link, uint64_t seed, uint32_t rounds) {
+  static unsigned char bytes[40000];
+  size_t sent = 0, got = 0;
+  for (uint32_t i = 0; i < rounds; i++) {
+    size_t want = next_size(&seed, sizeof bytes);
+    for (size_t j = 0; j < want; j++)
+      bytes[j] = byte_at(sent + j);
+    ssize_t size = dmi_link_send(link, bytes, want);
+    if (size < 0 && !dmi_link_is_later(size)) return;
+    if (size > 0) sent += (size_t)size;
+    bool stuck = size <= 0;
+    size = dmi_link_receive(link, bytes, next_size(&seed, sizeof bytes));
+    if (size == 0) return;
+    for (ssize_t j = 0; j < size; j++)
+      if (bytes[j] != byte_at(got++)) abort();
+    if (stuck && size < 0 && dmi_link_arm(link)) {
+      struct pollfd fd = {.fd = link->in, .events = POLLIN | POLLOUT};
+      if (poll(&fd, 1, limit_ms()) != 1) abort();
+    }
+  }
 }
 
 /* The process that will be killed. */
@@ -568,6 +702,8 @@ int main(void) {
                                      cmocka_unit_test(test_last_descriptors),
                                      cmocka_unit_test(test_wrong_indexes),
                                      cmocka_unit_test(test_noise),
+                                     cmocka_unit_test(test_memory),
+                                     cmocka_unit_test(test_stopped),
                                      cmocka_unit_test(test_killed)};
   return cmocka_run_group_tests(tests, begin, finish);
 }
