@@ -63,6 +63,8 @@ base_sources = \
 	lib/base/trace_hold.h \
 	lib/base/trace_json.c \
 	lib/base/trace_json.h \
+	lib/base/trace_open.c \
+	lib/base/trace_open.h \
 	lib/base/trace_piece.c \
 	lib/base/trace_piece.h \
 	lib/base/where.c \

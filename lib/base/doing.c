@@ -182,8 +182,9 @@ void dmi_doing_waited(bool noted) {
   ns = now - atomic_load_explicit(&mine->since, memory_order_relaxed);
   add(&mine->times[what].ns, (uint64_t)ns);
   add(&mine->times[what].num[dmi_doing_length(ns)], 1);
-  if (mine->watchers) tell(mine, now);
   set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
+  /* Behind that: who has looked and seen the wait has done so before it is told. */
+  if (mine->watchers) tell(mine, now);
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */

@@ -160,7 +160,10 @@ static void waited(struct dmi_doing_watcher *watcher, const struct dmi_doing_wai
       (struct dmi_trace *)(void *)((char *)watcher - offsetof(struct dmi_trace, watcher));
   const int64_t since = mine.since;
   mine.since = 0;
-  if (!dmi_trace_on(trace) || wait->since < atomic_load(&trace->began)) return;
+  if (!dmi_trace_on(trace)) return;
+  /* A long one was told, although it had begun before the trace. */
+  if (wait->since < atomic_load(&trace->began) && wait->until - wait->since < DMI_TRACE_LONG)
+    return;
   dmi_trace_put(trace, &(const struct dmi_trace_record){.kind = DMI_TRACE_CALL,
                                                         .what = (uint8_t)wait->what,
                                                         .name = wait->name ? wait->name : "wait",

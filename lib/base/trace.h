@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/doing.h"
 
+#define DMI_TRACE_LONG INT64_C(500000000) /* ns: longer waits are told before they end */
+
 enum dmi_trace_kind {
   DMI_TRACE_CALL = 1, /* of the API, from `begin` to `end`; what, addr, size, id: of its wait */
   DMI_TRACE_SEND,     /* a message for `member`; addr: mapping; size: bytes; id: of its way */

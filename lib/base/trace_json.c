@@ -32,20 +32,40 @@ static void begin(struct dmi_json *to, const struct dmi_trace_line *line, char p
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
+static void put_length(struct dmi_json *to, const struct dmi_trace_line *line) {
+  PUT_TIME(to, "dur", line->end > line->begin ? line->end - line->begin : 1);
+}
+
+/* Its name and kind. */
+static void call_name(struct dmi_json *to, const struct dmi_trace_line *line, char phase) {
+  begin(to, line, phase);
+  dmi_json_text(to, line->name);
+  DMI_JSON_RAW(to, ",\"cat\":\"call\"");
+}
+
+/* Of a wait that was written as begun; an OPEN: it has no end that is known. */
+static void call_end(struct dmi_json *to, const struct dmi_trace_line *line) {
+  call_name(to, line, 'E');
+  PUT_TIME(to, "ts", line->end > line->begin ? line->end : line->begin + 1);
+  DMI_JSON_RAW(to, ",\"args\":{");
+  if (line->item->kind == DMI_TRACE_OPEN) DMI_JSON_RAW(to, "\"unfinished\":true");
+  DMI_JSON_RAW(to, "}}");
+}
+
 /* Its times, and the beginning of its arguments. */
 static void times(struct dmi_json *to, const struct dmi_trace_line *line) {
   PUT_TIME(to, "ts", line->begin);
-  PUT_TIME(to, "dur", line->end > line->begin ? line->end - line->begin : 1);
+  put_length(to, line);
   DMI_JSON_RAW(to, ",\"args\":{");
 }
 
 static void call(struct dmi_json *to, const struct dmi_trace_line *line) {
   const struct dmi_trace_item *item = line->item;
-  begin(to, line, 'X');
-  dmi_json_text(to, line->name);
-  DMI_JSON_RAW(to, ",\"cat\":\"call\"");
-  times(to, line);
-  DMI_JSON_RAW(to, "\"waits\":");
+  const bool is_open = item->kind == DMI_TRACE_OPEN;
+  call_name(to, line, is_open ? 'B' : 'X');
+  PUT_TIME(to, "ts", line->begin);
+  if (!is_open) put_length(to, line);
+  DMI_JSON_RAW(to, ",\"args\":{\"waits\":");
   dmi_json_text(to, line->waits);
   if (item->addr) {
     DMI_JSON_RAW(to, ",\"addr\":\"0x");
@@ -193,7 +213,8 @@ static void thread(struct dmi_json *to, const struct dmi_trace_line *line) {
 void dmi_trace_json(struct dmi_json *to, const struct dmi_trace_line *line) {
   switch (line->item->kind) {
     case DMI_TRACE_CALL:
-      call(to, line);
+    case DMI_TRACE_OPEN:
+      line->ends ? call_end(to, line) : call(to, line);
       break;
     case DMI_TRACE_SEND:
     case DMI_TRACE_RECEIVE:

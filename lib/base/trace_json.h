@@ -16,6 +16,7 @@ struct dmi_trace_line {
   uint32_t member;         /* whose it is: the `pid` of the trace */
   const char *name, *text; /* of the item; NULL: none */
   const char *place, *waits;
+  bool ends;          /* CALL, OPEN: only the end of a wait that was written as begun */
   int64_t begin, end; /* ns since the trace began, by the clock of the one that writes it */
   int64_t error;      /* of that, at most */
 };

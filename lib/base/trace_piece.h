@@ -21,6 +21,7 @@ enum dmi_trace_item_kind {
   DMI_TRACE_PLACE,                     /* text: what `place` is from here on */
   DMI_TRACE_LOST,                      /* size: records that were left out here */
   DMI_TRACE_POOL,                      /* addr: used, page: copies, size: spilled, bytes */
+  DMI_TRACE_OPEN,                      /* as CALL: a wait that goes on at `end`; text: thread */
   DMI_TRACE_ITEM_KINDS
 };
 
@@ -30,7 +31,7 @@ struct dmi_trace_item {
   uint32_t tid;       /* of the thread, 0: of the process */
   uint32_t name;      /* number of a NAME, from 1 */
   uint32_t place;     /* of a PLACE, from 1; 0: none */
-  uint32_t member;    /* SEND, RECEIVE, MARK: the other one; CALL: owner of the page */
+  uint32_t member;    /* SEND, RECEIVE, MARK: the other one; CALL, OPEN: owner of page */
   uint32_t zero;
   int64_t begin, end; /* ns, of that process's clock */
   uint64_t addr, size, id, map, page;

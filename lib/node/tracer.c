@@ -23,8 +23,8 @@
 #include "node/see_int.h"
 #include "node/tracer_int.h"
 
-#define WINDOW 4                  /* pieces sent that the other has not written */
-#define PERIOD INT64_C(500000000) /* ns between two looks at the rings */
+#define WINDOW 4              /* pieces sent that the other has not written */
+#define PERIOD DMI_TRACE_LONG /* ns between two looks at the rings */
 
 /* ---- The inbox ------------------------------------------------------------------------------- */
 
@@ -177,6 +177,8 @@ static void finish(struct dmi_tracer *tracer, int64_t patience) {
   struct dmi_tracer_piece piece;
   tracer->ends = true;
   tracer->until = dmi_clock_ns() + patience;
+  tracer->looked = 0; /* waits that go on are told once more */
+  tracer->below = 0;
   if (tracer->file || !tracer->reader) return;
   dmi_trace_stop(tracer->trace); /* else threads that go on could have more for ever */
   while (dmi_tracer_take(tracer, &piece))

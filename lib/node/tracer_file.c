@@ -18,6 +18,7 @@
 #include "base/epoch.h"
 #include "base/trace_clock.h"
 #include "base/trace_json.h"
+#include "base/trace_open.h"
 #include "node/runtime.h"
 #include "node/see_int.h"
 #include "node/tracer_int.h"
@@ -39,6 +40,7 @@ struct source {
   dmi_uid_t uid;
   bool is_self, is_over;
   struct texts names, places;
+  struct dmi_trace_opens opens;
   uint32_t written;                     /* pieces */
   struct dmi_tracer_job *first, **last; /* pieces that wait for the clock */
   struct dmi_trace_clock clock;
@@ -109,8 +111,9 @@ static int64_t ours(const struct dmi_tracer *tracer, struct source *source, int6
          tracer->file->zero;
 }
 
+/* `ends`: only the end of a wait. */
 static void write_item(struct dmi_tracer *tracer, struct source *source,
-                       const struct dmi_trace_item *item, const char *text) {
+                       const struct dmi_trace_item *item, const char *text, bool ends) {
   char bytes[DMI_TRACE_LINE], end[DMI_TRACE_TEXT + 1];
   struct dmi_json json = {bytes, 0, sizeof(bytes)};
   const char *name = text_of(&source->names, item->name);
@@ -119,6 +122,7 @@ static void write_item(struct dmi_tracer *tracer, struct source *source,
                                 .name = name ? name : "?",
                                 .text = end,
                                 .place = text_of(&source->places, item->place),
+                                .ends = ends,
                                 .begin = ours(tracer, source, item->begin),
                                 .end = ours(tracer, source, item->end),
                                 .error = source->is_self ? 0 : source->clock.error};
@@ -128,10 +132,42 @@ static void write_item(struct dmi_tracer *tracer, struct source *source,
     add_text(&source->names, &tracer->file->texts, item->name, text, item->text);
   if (item->kind == DMI_TRACE_PLACE)
     add_text(&source->places, &tracer->file->texts, item->place, text, item->text);
-  if (item->kind == DMI_TRACE_CALL && item->what < DMI_DOING_KINDS)
+  if ((item->kind == DMI_TRACE_CALL || item->kind == DMI_TRACE_OPEN) &&
+      item->what < DMI_DOING_KINDS)
     line.waits = dmi_see_wait_name((enum dmi_doing_what)item->what);
+  if (line.waits && line.begin < 0) line.begin = 0; /* it had begun before the trace */
   dmi_trace_json(&json, &line);
   put(tracer, bytes, json.at);
+}
+
+/* The end of a wait that has none: it went on when it was told last. */
+static void end_wait(struct dmi_tracer *tracer, struct source *source,
+                     const struct dmi_trace_open *open) {
+  const struct dmi_trace_item item = {.kind = DMI_TRACE_OPEN,
+                                      .tid = open->tid,
+                                      .name = open->name,
+                                      .begin = open->begin,
+                                      .end = open->end};
+  write_item(tracer, source, &item, "", true);
+}
+
+static void end_waits(struct dmi_tracer *tracer, struct source *source) {
+  struct dmi_trace_open open;
+  while (dmi_trace_open_rest(&source->opens, &open))
+    end_wait(tracer, source, &open);
+}
+
+static void take_item(struct dmi_tracer *tracer, struct source *source,
+                      const struct dmi_trace_item *item, const char *text) {
+  struct dmi_trace_open lost;
+  enum dmi_trace_open_way way;
+  if (dmi_trace_open_look(&source->opens, item, &way, &lost)) end_wait(tracer, source, &lost);
+  if (way == DMI_TRACE_GOES_ON) return;
+  if (way == DMI_TRACE_BEGINS) { /* its thread may have told nothing before */
+    struct dmi_trace_item thread = {.kind = DMI_TRACE_THREAD, .tid = item->tid, .text = item->text};
+    write_item(tracer, source, &thread, text, false);
+  }
+  write_item(tracer, source, item, text, way == DMI_TRACE_ENDS);
 }
 
 static void write_piece(struct dmi_tracer *tracer, struct source *source, const void *bytes,
@@ -140,7 +176,7 @@ static void write_piece(struct dmi_tracer *tracer, struct source *source, const 
   const char *text;
   size_t at = 0;
   while (dmi_trace_item_get(bytes, length, &at, &item, &text))
-    write_item(tracer, source, &item, text);
+    take_item(tracer, source, &item, text);
 }
 
 /* ---- Members --------------------------------------------------------------------------------- */
@@ -209,6 +245,7 @@ static void write_waiting(struct dmi_tracer *tracer, struct source *source) {
 
 static void is_over(struct dmi_tracer *tracer, struct source *source) {
   write_waiting(tracer, source);
+  end_waits(tracer, source);
   source->is_over = true;
 }
 
@@ -353,6 +390,7 @@ void dmi_tracer_file_close(struct dmi_tracer *tracer) {
   struct source *source;
   while ((source = file->sources)) {
     write_waiting(tracer, source);
+    end_waits(tracer, source);
     file->sources = source->next;
     free_texts(&source->names);
     free_texts(&source->places);

@@ -61,6 +61,8 @@ struct dmi_tracer {
   struct dmi_tracer_known *names, *places; /* that were told */
   uint32_t name_num, place_num;
   struct dmi_trace_item pool;   /* the last one told */
+  int64_t looked;               /* when waits that go on were told last, by dmi_clock_ns */
+  uint64_t below;               /* where that goes on: a number of a thread; 0: at the last */
   struct dmi_tracer_file *file; /* NULL: this process writes none */
   bool knows_self;              /* members are asked since then */
   bool ends, stopped;           /* the process ends; the network was stopped */
@@ -81,7 +83,8 @@ struct dmi_tracer_piece {
 
 /* Nothing was told so far. */
 void dmi_tracer_forget(struct dmi_tracer *tracer);
-/* Fills a piece with what there is.  False: nothing. */
+/* Fills a piece with what there is; waits that go on for DMI_TRACE_LONG or longer are told as
+ * often.  False: nothing. */
 bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece);
 
 /* ---- tracer_file.c: the file, and the members that are asked ---- */

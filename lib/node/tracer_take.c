@@ -20,6 +20,8 @@ struct dmi_tracer_known {
   UT_hash_handle hh;
 };
 
+#define WAITS 64 /* threads that are looked at for one piece */
+
 /* While a piece is made. */
 struct taking {
   struct dmi_tracer *tracer;
@@ -132,6 +134,58 @@ static bool take_record(void *arg, const struct dmi_trace_record *record) {
   return fits && put(taking, &item, NULL);
 }
 
+/* ---- Waits that go on ------------------------------------------------------------------------ */
+
+/* The name of a thread, which may have put nothing into a ring. */
+static void name_thread(char *name, int size, int tid) {
+  char path[64];
+  FILE *file;
+  *name = '\0';
+  snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+  file = tid == (int)getpid() ? NULL : fopen(path, "re");
+  if (file && fgets(name, size, file)) name[strcspn(name, "\n")] = '\0';
+  if (file) fclose(file);
+  if (!*name) snprintf(name, (size_t)size, "%s", tid == (int)getpid() ? "DMI_main" : "thread");
+}
+
+/* False: it does not fit, or there is no memory. */
+static bool put_wait(struct taking *taking, const struct dmi_doing_state *state, int64_t now) {
+  char name[32];
+  bool fits = true;
+  struct dmi_trace_item item = {.kind = DMI_TRACE_OPEN,
+                                .what = (uint8_t)state->what,
+                                .tid = (uint32_t)state->tid,
+                                .begin = state->since,
+                                .end = now,
+                                .addr = state->addr,
+                                .size = state->size,
+                                .id = state->op};
+  item.name = name_of(taking, state->call.name ? state->call.name : "wait", &fits);
+  if (fits && state->call.caller) item.place = place_of(taking, state->call.caller, &fits);
+  find_page(taking->tracer, &item);
+  name_thread(name, sizeof(name), state->tid);
+  return fits && put_text(taking, &item, name);
+}
+
+/* Before the records: the end of a wait that is told here comes behind it.  Of a program with very
+ * many threads that wait some are told now, and others the next time. */
+static void put_waits(struct taking *taking) {
+  struct dmi_tracer *tracer = taking->tracer;
+  struct dmi_doing_state state[WAITS];
+  const int64_t before = tracer->looked, now = dmi_clock_ns();
+  uint32_t num;
+  if (now - before < DMI_TRACE_LONG) return;
+  num = dmi_doing_look(&tracer->process->access.doings, tracer->below ? tracer->below : UINT64_MAX,
+                       state, WAITS);
+  tracer->looked = now;
+  tracer->below = num == WAITS ? state[num - 1].number : 0;
+  for (uint32_t i = 0; i < num; i++) {
+    const int64_t since = state[i].since;
+    if (state[i].what == DMI_DOING_NOTHING || now - since < DMI_TRACE_LONG) continue;
+    if (!put_wait(taking, &state[i], now)) return;
+  }
+}
+
 static bool take_thread(void *arg, const struct dmi_trace_thread *thread) {
   struct taking *taking = arg;
   struct dmi_trace_item item = {.kind = DMI_TRACE_THREAD, .tid = (uint32_t)thread->tid};
@@ -195,6 +249,7 @@ bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece) 
   put_process(&taking);
   if (dmi_trace_on(tracer->trace)) put_pool(&taking);
   put_unseen(&taking);
+  put_waits(&taking);
   dmi_trace_take(tracer->trace, &taker);
   return piece->length != 0;
 }

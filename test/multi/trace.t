@@ -80,6 +80,8 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   $third->wait_exit(0);
   # What it has sent is there: wait until its events are in the file.
   $t->wait_looking(sub { open my $now, '<', $file or return 0; local $/; return <$now> =~ /"name":"process 3 / }, 'events of the fourth');
+  $t->wait_looking(sub { return grep { $_->{pid} == 4 && $_->{name} eq 'DMI_watch' } DMITrace::long_waits(eval { DMITrace::read_trace($file, open => 1) } // []) },
+    'and that it waits');
   $fourth->kill_now;
   $fourth->wait_exit(signal => 'KILL');
   $first->expect_out(qr/^over/m);
@@ -95,7 +97,7 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   ok(scalar(grep { $_->{args}{member} == $left } marks($events, 'member_gone'), marks($events, 'member_left')), 'and of who has left');
   ok(scalar(grep { $_->{pid} == $left } marks($events, $_)), "the leaver itself: $_") for qw(closed dismissed left);
   my %calls;
-  push @{ $calls{ $_->{name} } }, $_ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' } @$events;
+  push @{ $calls{ $_->{name} } }, $_ for DMITrace::long_waits($events), grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' } @$events;
   my ($lock) = grep { $_->{args}{waits} eq 'lock' } @{ $calls{DMI_mutex_lock} // [] };
   ok($lock, 'a wait for the mutex is a slice');
   like($lock->{args}{addr}, qr/^0x/, 'with its address');
@@ -103,6 +105,9 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   like($lock->{args}{place}, qr/^trace_dmi\.c:\d+ \(/, 'and its line') if ($lock->{args}{place} // '') !~ /libdw/;
   ok(scalar(grep { $_->{args}{waits} eq 'page' } @{ $calls{DMI_write} // [] }), 'and so is a wait for a page');
   ok(scalar(grep { $_->{args}{waits} eq 'poll' } @{ $calls{DMI_poll} // [] }), 'and for a notice');
+  my ($watch) = grep { $_->{pid} == $killed } @{ $calls{DMI_watch} };
+  ok($watch->{unfinished} && !$watch->{open}, 'the wait of the killed one did not end, but with it');
+  is(scalar(grep { $_->{unfinished} || $_->{open} } grep { $_->{pid} != $killed } DMITrace::long_waits($events)), 0, 'all others did');
   my %sent;
   $sent{ $_->{name} }++ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'message' } @$events;
   ok($sent{"send $_"} && $sent{"receive $_"}, "$_ is sent and received") for qw(GRANT OWN ATOMIC DONE);
@@ -110,6 +115,62 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   $threads{ $_->{args}{name} } = 1 for grep { $_->{name} eq 'thread_name' } @$events;
   ok($threads{$_}, "there is $_") for 'DMI_main', 'dmi-daemon';
   ok(scalar(grep { $_->{ph} eq 'C' && $_->{args}{own} } @$events), 'the pool is a counter');
+}
+
+# ---- Calls that do not end ---------------------------------------------------------------------
+
+# Two mutexes crosswise: the waits are in the file, with call and place, while they go on.
+my $hangs = $t->compile('test/multi/see_dmi.c');
+sub hang {
+  my ($name) = @_;
+  my $file = $t->dir . "/$name.json";
+  my $first = $t->start($hangs, args => ['crosswise'], opts => [@$survives, '--trace', $file], name => "$name 0");
+  my $second = $t->start($hangs, join => $first, name => "$name 1");
+  my @waits;
+  $t->wait_looking(sub {
+    @waits = DMITrace::long_waits(eval { DMITrace::read_trace($file, open => 1) } // []);
+    return 2 == grep { $_->{name} eq 'DMI_mutex_lock' } @waits;
+  }, 'both waits are in the file');
+  return ($first, $second, $file);
+}
+sub locks_of { return grep { $_->{name} eq 'DMI_mutex_lock' && $_->{args}{waits} eq 'lock' } DMITrace::long_waits($_[0]) }
+
+# The process that writes is killed: they have begun, and no end.
+{
+  my ($first, $second, $file) = hang('hangs');
+  $_->signal('STOP') for $second, $first;
+  $_->kill_now for $second, $first;
+  $_->wait_exit(signal => 'KILL') for $first, $second;
+  my $events = trace_of($file, open => 1);
+  my @locks = locks_of($events);
+  is(scalar @locks, 2, 'both waits are there');
+  isnt($locks[0]{pid}, $locks[1]{pid}, 'of two processes');
+  is(scalar(grep { $_->{open} } @locks), 2, 'and have no end');
+  for my $lock (@locks) {
+    like($lock->{args}{place}, qr/^see_dmi\.c:\d+ \(/, 'with the line') if ($lock->{args}{place} // '') !~ /libdw/;
+    like($lock->{args}{mapping}, qr/^0x/, 'and the mapping');
+  }
+}
+
+# A witness that comes later sees them, too; it ends in order, and so do they in its trace.
+{
+  my $first = $t->start($hangs, args => ['crosswise'], opts => $survives, name => 'seen 0');
+  my $second = $t->start($hangs, join => $first, name => 'seen 1');
+  $first->expect_out(qr/^begins/m);
+  my $file = $t->dir . '/seen.json';
+  my $witness = $t->spawn([$t->build . '/bin/dmirun', '--witness', -i => '127.0.0.1', -p => $first->port, -l => 0, '--trace', $file],
+    name => 'witness');
+  $t->wait_looking(sub { return 2 == locks_of(eval { DMITrace::read_trace($file, open => 1) } // []) }, 'both waits are in the file of a witness');
+  $witness->signal('INT');
+  $witness->wait_exit(0);
+  my @locks = locks_of(trace_of($file));
+  is(scalar @locks, 2, 'both waits are there');
+  is(scalar(grep { $_->{unfinished} } @locks), 2, 'and say that they have not ended');
+  cmp_ok($_->{ts}, '>=', 0, 'nothing is before the trace') for @locks;
+  cmp_ok($_->{dur}, '>', 0, 'and how long they lasted') for @locks;
+  $_->signal('STOP') for $second, $first;
+  $_->kill_now for $second, $first;
+  $_->wait_exit(signal => 'KILL') for $first, $second;
 }
 
 # ---- Clocks ------------------------------------------------------------------------------------

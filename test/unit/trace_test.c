@@ -1,6 +1,6 @@
 /*
  * trace_test.c - parts of traces: rings that are full, or whose threads have ended; items that are
- * none; clocks that are ahead, drift, or answer late; lines of JSON.
+ * none; waits that go on; clocks that are ahead, drift, or answer late; lines of JSON.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "base/trace.h"
 #include "base/trace_clock.h"
 #include "base/trace_json.h"
+#include "base/trace_open.h"
 #include "base/trace_piece.h"
 
 /* ---- Rings ----------------------------------------------------------------------------------- */
@@ -276,7 +277,7 @@ static void test_noise(void **state) {
     for (size_t i = 0; i < length; i++) {
       random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
       piece[i] = random >> 40 & 1 ? (unsigned char)(random >> 50) : 0;
-      if (i % sizeof(item) == 0) piece[i] = 1 + (unsigned char)(random >> 57) % 12;
+      if (i % sizeof(item) == 0) piece[i] = 1 + (unsigned char)(random >> 57) % 13;
       if (i % sizeof(item) == 3) piece[i] = random >> 60 == 0; /* few long texts */
     }
     while (dmi_trace_item_get(piece, length, &at, &item, &text)) {
@@ -292,6 +293,62 @@ static void test_noise(void **state) {
     free(piece);
   }
   assert_true(items > 1000);
+}
+
+/* ---- Waits that go on ------------------------------------------------------------------------ */
+
+/* How an item of this thread is written; `begin` of the wait that is to be ended before, or 0. */
+static enum dmi_trace_open_way look(struct dmi_trace_opens *opens, uint8_t kind, uint32_t tid,
+                                    int64_t begin, int64_t end, int64_t lost_begin) {
+  const struct dmi_trace_item item = {.kind = kind, .tid = tid, .begin = begin, .end = end};
+  struct dmi_trace_open lost = {0};
+  enum dmi_trace_open_way way;
+  assert_int_equal(dmi_trace_open_look(opens, &item, &way, &lost), lost_begin != 0);
+  assert_int_equal(lost.begin, lost_begin);
+  return way;
+}
+
+static void test_open(void **state) {
+  struct dmi_trace_opens opens = {0};
+  struct dmi_trace_open open;
+  (void)state;
+  assert_false(dmi_trace_open_rest(&opens, &open));
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 1, 10, 20, 0), DMI_TRACE_WHOLE);
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 30, 40, 0), DMI_TRACE_BEGINS);
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 30, 50, 0), DMI_TRACE_GOES_ON);
+  /* Calls before it come later, as do those of others, messages, and what is not about calls. */
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 1, 22, 25, 0), DMI_TRACE_WHOLE);
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 2, 28, 60, 0), DMI_TRACE_WHOLE);
+  assert_int_equal(look(&opens, DMI_TRACE_SEND, 1, 45, 46, 0), DMI_TRACE_WHOLE);
+  /* Its end: the call has begun with its first message. */
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 1, 28, 60, 0), DMI_TRACE_ENDS);
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 1, 61, 62, 0), DMI_TRACE_WHOLE);
+  /* Its end was left out. */
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 70, 80, 0), DMI_TRACE_BEGINS);
+  assert_int_equal(look(&opens, DMI_TRACE_CALL, 1, 90, 95, 70), DMI_TRACE_WHOLE);
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 100, 110, 0), DMI_TRACE_BEGINS);
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 120, 130, 100), DMI_TRACE_BEGINS);
+  assert_int_equal(look(&opens, DMI_TRACE_OPEN, 1, 120, 140, 0), DMI_TRACE_GOES_ON);
+  /* What is left. */
+  assert_true(dmi_trace_open_rest(&opens, &open));
+  assert_int_equal(open.tid, 1);
+  assert_int_equal(open.begin, 120);
+  assert_int_equal(open.end, 140);
+  assert_false(dmi_trace_open_rest(&opens, &open));
+}
+
+/* Of a faulty process no more are kept than so many. */
+static void test_open_many(void **state) {
+  struct dmi_trace_opens opens = {0};
+  struct dmi_trace_open open;
+  uint32_t num = 0;
+  (void)state;
+  for (uint32_t tid = 1; tid <= 2 * DMI_TRACE_OPEN_MOST; tid++)
+    num += look(&opens, DMI_TRACE_OPEN, tid, 1, 2, 0) == DMI_TRACE_BEGINS;
+  assert_int_equal(num, DMI_TRACE_OPEN_MOST);
+  for (; num; num--)
+    assert_true(dmi_trace_open_rest(&opens, &open));
+  assert_false(dmi_trace_open_rest(&opens, &open));
 }
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
@@ -376,6 +433,18 @@ static void test_json(void **state) {
              ",\n{\"ph\":\"X\",\"pid\":2,\"tid\":7,\"name\":\"DMI_read\",\"cat\":\"call\","
              "\"ts\":1234.567,\"dur\":0.001,\"args\":{\"waits\":\"page\","
              "\"addr\":\"0x100\",\"size\":8}}");
+  line.ends = true; /* a wait that was written as begun */
+  check_line(&line,
+             ",\n{\"ph\":\"E\",\"pid\":2,\"tid\":7,\"name\":\"DMI_read\",\"cat\":\"call\","
+             "\"ts\":1234.568,\"args\":{}}");
+  item.kind = DMI_TRACE_OPEN; /* and of which no end is known */
+  check_line(&line,
+             ",\n{\"ph\":\"E\",\"pid\":2,\"tid\":7,\"name\":\"DMI_read\",\"cat\":\"call\","
+             "\"ts\":1234.568,\"args\":{\"unfinished\":true}}");
+  line.ends = false;
+  check_line(&line,
+             ",\n{\"ph\":\"B\",\"pid\":2,\"tid\":7,\"name\":\"DMI_read\",\"cat\":\"call\","
+             "\"ts\":1234.567,\"args\":{\"waits\":\"page\",\"addr\":\"0x100\",\"size\":8}}");
   item = (struct dmi_trace_item){.kind = DMI_TRACE_RECEIVE, .tid = 7, .member = 3, .id = 0xabc};
   line.name = "GOT";
   check_line(&line,
@@ -407,9 +476,10 @@ static void test_json(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rings), cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
-      cmocka_unit_test(test_waits), cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
-      cmocka_unit_test(test_items), cmocka_unit_test(test_noise), cmocka_unit_test(test_clock),
-      cmocka_unit_test(test_drift), cmocka_unit_test(test_json)};
+      cmocka_unit_test(test_rings),    cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
+      cmocka_unit_test(test_waits),    cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
+      cmocka_unit_test(test_items),    cmocka_unit_test(test_noise), cmocka_unit_test(test_clock),
+      cmocka_unit_test(test_drift),    cmocka_unit_test(test_json),  cmocka_unit_test(test_open),
+      cmocka_unit_test(test_open_many)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,8 @@ sub read_trace {
   local $/;
   my $text = <$file>;
   if ($opt{open} && $text !~ /\n\]\n\z/) {
-    $text =~ s/,?\n[^\n]*\z//;    # the last line may be a part of one
+    # The last line may be a part of one.
+    $text =~ s/,?\n[^\n]*\z// if $text !~ /\n([^\n]*)\z/ || !eval { DMI::Json::decode($1) };
     $text .= "\n]\n";
   }
   my $events = DMI::Json::decode($text);
@@ -26,6 +27,8 @@ sub _track { my ($event) = @_; return "$event->{pid}/$event->{tid}" }
 my %must = (
   M => { args => 'HASH' },
   X => { ts => 'number', dur => 'size', cat => 'text', args => 'HASH' },
+  B => { ts => 'number', cat => 'text', args => 'HASH' },
+  E => { ts => 'number', cat => 'text', args => 'HASH' },
   s => { ts => 'number', cat => 'text', id => 'text' },
   f => { ts => 'number', cat => 'text', id => 'text', bp => 'text' },
   i => { ts => 'number', s => 'text', args => 'HASH' },
@@ -61,6 +64,23 @@ sub _nesting {
   return @faults;
 }
 
+# Waits of at least half a second are written in two parts: as slices, each with what its end says
+# in `unfinished`, and `open` if it has no end.
+sub long_waits {
+  my ($events) = @_;
+  my (@waits, %open);
+  for my $event (grep { ($_->{ph} // '') =~ /^[BE]\z/ && !defined _shape($_) } @$events) {
+    my $track = _track($event);
+    if ($event->{ph} eq 'B') { push @waits, $open{$track} = { %$event, dur => 0, open => 1 } }
+    elsif (my $wait = delete $open{$track}) {
+      @$wait{qw(dur unfinished open)} = ($event->{ts} - $wait->{ts}, $event->{args}{unfinished}, 0);
+      $wait->{other} = $event->{name} if $event->{name} ne $wait->{name};
+    }
+    else { push @waits, { %$event, dur => 0, other => 'nothing' } }
+  }
+  return @waits;
+}
+
 # Microseconds by which the clock of each process may be off, by its label.
 sub errors {
   my ($events) = @_;
@@ -88,6 +108,10 @@ sub faults {
   for my $event (grep { !defined _shape($_) } @$events) {
     push @faults, "process $event->{pid} has no name" if !$process{ $event->{pid} }++;
     push @faults, 'thread ' . _track($event) . ' has no name' if $event->{tid} && !$thread{ _track($event) }++;
+  }
+  for my $wait (long_waits($events)) {
+    push @{ $slices{ _track($wait) } }, $wait if !$wait->{open};
+    push @faults, _track($wait) . ": $wait->{name} at $wait->{ts} ends with $wait->{other}" if defined $wait->{other};
   }
   push @faults, map { my $track = $_; map { "$track: $_" } _nesting(@{ $slices{$track} }) } sort keys %slices;
 
