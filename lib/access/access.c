@@ -8,6 +8,7 @@
 #include "access/access.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "access/access_int.h"
 #include "access/group.h"
@@ -50,6 +51,14 @@ uint64_t dmi_access_tables(const struct dmi_access *access) {
   return bytes;
 }
 
+static void free_blocks(struct dmi_op_block *block) {
+  while (block) {
+    struct dmi_op_block *next = block->next;
+    free(block);
+    block = next;
+  }
+}
+
 static void give_up(struct dmi_op *op, void *access) {
   dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
 }
@@ -57,10 +66,13 @@ static void give_up(struct dmi_op *op, void *access) {
 /* Frees an operation without completing it: the thread that gave the status may have ended, and its
  * status with it. */
 static void drop(struct dmi_op *op, void *arg) {
+  struct dmi_call *call = op->call;
   (void)arg;
   dmi_slice_drop(&op->req.src);
-  if (op->call->heap) free(op->call);
   if (op->heap) free(op);
+  if (atomic_fetch_sub(&call->left, 1) != 1) return;
+  free_blocks(call->blocks);
+  if (call->heap) free(call);
 }
 
 void dmi_access_end(struct dmi_access *access) {
@@ -98,10 +110,27 @@ struct dmi_mapping *dmi_access_mapping(struct dmi_access *access, int64_t addr, 
 void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap) {
   call->group = NULL;
   call->end = NULL;
+  call->blocks = NULL;
   atomic_init(&call->left, 1);
   atomic_init(&call->error, DMI_OK);
   call->status = status;
   call->heap = heap;
+}
+
+#define BLOCK 64 /* operations */
+
+struct dmi_op *dmi_access_call_op(struct dmi_call *call, uint64_t most) {
+  struct dmi_op_block *block = call->blocks;
+  if (!block || block->num == block->capacity) {
+    const uint32_t capacity = most < BLOCK ? (uint32_t)most : BLOCK;
+    block = malloc(sizeof(*block) + capacity * sizeof(block->op[0]));
+    if (!block) return NULL;
+    block->next = call->blocks;
+    block->num = 0;
+    block->capacity = capacity;
+    call->blocks = block;
+  }
+  return memset(&block->op[block->num++], 0, sizeof(block->op[0]));
 }
 
 void dmi_access_call_finish(struct dmi_call *call) {
@@ -111,6 +140,7 @@ void dmi_access_call_finish(struct dmi_call *call) {
   if (atomic_fetch_sub(&call->left, 1) != 1) return;
   error = atomic_load(&call->error);
   dmi_group_unref(call->group);
+  free_blocks(call->blocks);
   if (call->heap) free(call);
   if (end) {
     end->done(end, error);

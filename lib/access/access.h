@@ -118,7 +118,7 @@ struct dmi_op {
   struct dmi_page *page;
   struct dmi_call *call;
   uint32_t slot; /* index in the table of operations */
-  bool heap;     /* freed when complete */
+  bool heap;     /* freed when complete; else the caller's, or in a block of its call */
   bool claimed;  /* an answer is just being received into req.dst; guarded by the page's lock */
   unsigned char small[24]; /* for small inputs, and for an answer that the caller does not want */
 };
@@ -129,13 +129,21 @@ struct dmi_access_end {
   void (*done)(struct dmi_access_end *end, int32_t error);
 };
 
+/* Memory for some operations of a call, one after another; freed when the call is complete. */
+struct dmi_op_block {
+  struct dmi_op_block *next;
+  uint32_t num, capacity;
+  struct dmi_op op[];
+};
+
 /* A call of the API.  It is complete when all its operations are. */
 struct dmi_call {
   _Atomic uint32_t left; /* operations that are not complete, plus 1 until all have begun */
   _Atomic int32_t error; /* of the first operation that failed */
   struct dmi_status *status;
-  struct dmi_access_end *end; /* NULL, or is told instead of the status */
-  struct dmi_group *group;    /* NULL, or a reference to the group whose parts are in use */
+  struct dmi_access_end *end;  /* NULL, or is told instead of the status */
+  struct dmi_group *group;     /* NULL, or a reference to the group whose parts are in use */
+  struct dmi_op_block *blocks; /* the last one made is the first; only who begins it uses them */
   bool heap;
 };
 
@@ -153,6 +161,9 @@ static inline void dmi_access_watch_stall(struct dmi_access *access) {
  * dmi_access_call_finish takes away. */
 void dmi_access_call_begin(struct dmi_call *call, struct dmi_status *status, bool heap);
 void dmi_access_call_fail(struct dmi_call *call, int32_t error);
+/* A new operation of the call, all zero, which lives until the call is complete.  `most`: so many
+ * may still be made, with this one.  NULL: no memory. */
+struct dmi_op *dmi_access_call_op(struct dmi_call *call, uint64_t most);
 /* Takes 1 from `left`.  At 0 the status is done, and the call is freed. */
 void dmi_access_call_finish(struct dmi_call *call);
 

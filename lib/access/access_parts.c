@@ -1,7 +1,7 @@
 /*
  * access_parts.c - reads and writes of several pages, or whose caller does not wait.
  *
- * Each page that is not a hit becomes an operation, allocated on the heap; the call is complete
+ * Each page that is not a hit becomes an operation, in a block of the call; the call is complete
  * when all of them are.  Their messages are queued and written together.  A caller that waits
  * begins at most DMI_PAGES_AT_ONCE at a time.
  */
@@ -9,27 +9,24 @@
 
 #include "access/access_int.h"
 
-/* Begins the operation for the part in one page that is not a hit. */
+/* Begins the operation for the part in one page that is not a hit; `most`: so many parts are left.
+ */
 static int32_t part_begin(const struct transfer *transfer, struct dmi_call *call,
                           struct dmi_mapping *mapping, struct dmi_page *page, uint64_t off,
-                          uint64_t size, unsigned char *buf, struct dmi_flush *flush) {
-  struct dmi_op *op = calloc(1, sizeof(*op));
+                          uint64_t size, unsigned char *buf, uint64_t most,
+                          struct dmi_flush *flush) {
+  struct dmi_op *op = dmi_access_call_op(call, most);
   if (!op) return DMI_ENOMEM;
   dmi_access_request(transfer, &op->req, off, size, buf);
   /* copied, since the caller may change its buffer meanwhile */
   if (transfer->write && transfer->status) {
     op->req.src = dmi_slice_copy(buf, size);
-    if (!op->req.src.ptr) {
-      free(op);
-      return DMI_ENOMEM;
-    }
+    if (!op->req.src.ptr) return DMI_ENOMEM;
   }
   if (!dmi_mapping_ref(mapping)) {
     dmi_slice_drop(&op->req.src);
-    free(op);
     return DMI_EADDR;
   }
-  op->heap = true;
   op->mapping = mapping;
   op->page = page;
   op->call = call;
@@ -53,7 +50,8 @@ static void begin_all(const struct transfer *transfer, struct dmi_call *call,
     if (size > left) size = left;
     if (page && !dmi_access_hit(transfer, page, off, size, buf)) {
       dmi_unlock(&page->lock, DMI_RANK_PAGE);
-      error = part_begin(transfer, call, mapping, page, off, size, buf, &flush);
+      const uint64_t most = 1 + (left - size + mapping->map.page_size - 1) / mapping->map.page_size;
+      error = part_begin(transfer, call, mapping, page, off, size, buf, most, &flush);
     } else if (page) {
       error = DMI_OK;
     }

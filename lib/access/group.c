@@ -99,12 +99,12 @@ static int32_t write_request(struct run *run, const struct dmi_group_page *at,
   return DMI_OK;
 }
 
-static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
+/* `most`: of so many pages it is the first. */
+static int32_t page_begin(struct run *run, const struct dmi_group_page *at, uint64_t most) {
   struct dmi_access *access = run->group->access;
-  struct dmi_op *op = calloc(1, sizeof(*op));
+  struct dmi_op *op = dmi_access_call_op(run->call, most);
   int32_t error = DMI_OK;
   if (!op) return DMI_ENOMEM;
-  op->heap = true;
   op->page = at->page;
   op->mapping = at->mapping;
   op->call = run->call;
@@ -116,7 +116,6 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at) {
   if (error == DMI_OK && !dmi_mapping_ref(at->mapping)) error = DMI_EADDR;
   if (error != DMI_OK) {
     dmi_slice_drop(&op->req.src);
-    free(op);
     return error;
   }
   atomic_fetch_add(&run->call->left, 1);
@@ -135,7 +134,7 @@ static void run_pages(struct run *run, uint64_t from, uint64_t to) {
     int32_t error = DMI_OK;
     if (!(run->write ? write_hit(access, at, run->buf) : read_hit(access, at, run->buf))) {
       dmi_unlock(&at->page->lock, DMI_RANK_PAGE);
-      error = page_begin(run, at);
+      error = page_begin(run, at, to - i);
     }
     if (error != DMI_OK) dmi_access_call_fail(run->call, error);
   }

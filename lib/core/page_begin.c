@@ -102,6 +102,11 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
     dmi_own_serve(req, page->frame, out);
     return;
   }
+  if (req->type == DMI_REQ_GET && !page->busy && page->role == DMI_ROLE_NONE && !page->copy &&
+      !(page->flags & (DMI_PAGE_FROZEN | DMI_PAGE_PAUSED))) {
+    send_own(core, page, req, DMI_MSG_GET, out); /* as below; most come here, and keep no state */
+    return;
+  }
   busy = dmi_page_busy(page);
   if (page->role != DMI_ROLE_NONE && !page->copy) {
     dmi_req_push(&busy->queue, req);

@@ -148,6 +148,22 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
 
 /* ---- The queue, R3 -------------------------------------------------------------------------- */
 
+/* Answers a GET of `origin`; `list`: its ranges.  False: no memory. */
+static bool answer_get(const struct dmi_core *core, struct dmi_page *page, dmi_uid_t origin,
+                       const struct dmi_msg_access *get, const unsigned char *list,
+                       struct dmi_out *out) {
+  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_GOT);
+  msg.got = (struct dmi_msg_got){.op = get->op, .len = get->len};
+  msg.origin = origin;
+  if (!get->ranges || !page->frame) {
+    attach_bytes(page, get->off, get->len, &msg);
+  } else if (!dmi_ranges_gather(list, get->ranges, get->len, page->frame->bytes, &msg.body)) {
+    return false;
+  }
+  dmi_out_send(out, origin, &msg);
+  return true;
+}
+
 static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                         struct dmi_out *out) {
   struct dmi_msg msg;
@@ -156,23 +172,20 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
     return;
   }
   if (req->type == DMI_REQ_GET) {
-    msg = dmi_msg_about(core, page, DMI_MSG_GOT);
-    msg.got = (struct dmi_msg_got){.op = req->op, .len = req->len};
-    if (!req->ranges || !page->frame) {
-      attach_bytes(page, req->off, req->len, &msg);
-    } else if (!dmi_ranges_gather(req->src.ptr, req->ranges, req->len, page->frame->bytes,
-                                  &msg.body)) {
+    const struct dmi_msg_access get = {
+        .op = req->op, .off = req->off, .len = req->len, .ranges = req->ranges};
+    if (answer_get(core, page, req->origin, &get, req->src.ptr, out)) {
+      dmi_req_free(req);
+    } else {
       dmi_req_fail(core, page, req, DMI_ENOMEM, out);
-      return;
     }
-  } else if (dmi_delegate_decide(core, page, req, out)) {
     return;
-  } else {
-    msg = dmi_msg_about(core, page, DMI_MSG_DATA);
-    msg.data =
-        (struct dmi_msg_data){.fetch = req->fetch, .kind = req->kind, .version = page->version};
-    attach_bytes(page, 0, page->map->page_size, &msg);
   }
+  if (dmi_delegate_decide(core, page, req, out)) return;
+  msg = dmi_msg_about(core, page, DMI_MSG_DATA);
+  msg.data =
+      (struct dmi_msg_data){.fetch = req->fetch, .kind = req->kind, .version = page->version};
+  attach_bytes(page, 0, page->map->page_size, &msg);
   msg.origin = req->origin;
   dmi_out_send(out, req->origin, &msg);
   dmi_req_free(req);
@@ -233,8 +246,21 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   }
 }
 
+bool dmi_queue_at_once(const struct dmi_page *page, const struct dmi_msg *msg) {
+  const struct dmi_page_busy *busy = page->busy;
+  return msg->type == DMI_MSG_GET && page->role == DMI_ROLE_OWNER &&
+         !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN | DMI_PAGE_LOST | DMI_PAGE_NODATA |
+                          DMI_PAGE_SPILLED | DMI_PAGE_STALLED)) &&
+         (!busy || (!busy->queue.first && !busy->current));
+}
+
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out) {
+  if (dmi_queue_at_once(page, msg) &&
+      answer_get(core, page, msg->origin, &msg->access, msg->body.ptr, out)) {
+    dmi_slice_drop(&msg->body);
+    return;
+  }
   dmi_req_push(&dmi_page_busy(page)->queue, dmi_req_of_message(msg));
   dmi_queue_run(core, page, out);
 }

@@ -14,6 +14,15 @@ static struct dmi_range range_at(const unsigned char *list, uint64_t i) {
   return range;
 }
 
+/* Most ranges are one number: without a call then. */
+static inline void copy(unsigned char *to, const unsigned char *from, uint64_t len) {
+  if (len == sizeof(uint64_t)) {
+    memcpy(to, from, sizeof(uint64_t));
+  } else {
+    memcpy(to, from, len);
+  }
+}
+
 bool dmi_ranges_valid(const struct dmi_slice *body, uint64_t num, uint64_t len, uint64_t bytes,
                       uint64_t page_size) {
   uint64_t next = 0, total = 0; /* where the next range may begin; bytes so far */
@@ -37,7 +46,7 @@ bool dmi_ranges_gather(const unsigned char *list, uint64_t num, uint64_t len,
   at = frame->bytes;
   for (uint64_t i = 0; i < num; i++) {
     struct dmi_range range = range_at(list, i);
-    memcpy(at, page + range.off, range.len);
+    copy(at, page + range.off, range.len);
     at += range.len;
   }
   *to = (struct dmi_slice){frame, frame->bytes, len};
@@ -53,7 +62,7 @@ void dmi_ranges_write(const unsigned char *src, uint64_t num, uint64_t off, uint
   }
   for (uint64_t i = 0; i < num; i++) {
     struct dmi_range range = range_at(src, i);
-    memcpy(page + range.off, from, range.len);
+    copy(page + range.off, from, range.len);
     from += range.len;
   }
 }
@@ -62,7 +71,7 @@ void dmi_parts_read(const struct dmi_part *part, uint64_t parts, const unsigned 
                     unsigned char *buf) {
   for (uint64_t i = 0; i < parts; i++) {
     if (page) {
-      memcpy(buf + part[i].to, page + part[i].off, part[i].len);
+      copy(buf + part[i].to, page + part[i].off, part[i].len);
     } else {
       memset(buf + part[i].to, 0, part[i].len);
     }
@@ -77,6 +86,6 @@ void dmi_parts_take(const struct dmi_part *part, uint64_t parts, const uint64_t 
   }
   for (uint64_t i = 0; i < parts; i++) {
     uint64_t at = from ? part[i].off - *from : part[i].at;
-    memcpy(buf + part[i].to, bytes + at, part[i].len);
+    copy(buf + part[i].to, bytes + at, part[i].len);
   }
 }
