@@ -177,6 +177,13 @@ static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_
   return false;
 }
 
+/* Copies a body that is valid only while it is handled. */
+static void own_body(struct dmi_msg *msg) {
+  if (!msg->borrowed) return;
+  msg->borrowed = false;
+  msg->body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
+}
+
 /* The caller has a reference to the mapping. */
 static bool page_message(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg) {
@@ -191,6 +198,7 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
     dmi_net_flush_gathered(access->net);
   dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
+  if (msg->borrowed && !dmi_page_at_once(page, msg)) own_body(msg);
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
   op = answered(access, page, msg);
   dmi_early_step(access->ops, page, msg);
@@ -221,6 +229,7 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
  * to become its home. */
 static bool unknown_frozen(struct dmi_access *access, uint32_t from, struct dmi_msg *msg) {
   if (dmi_recover_unknown(access->core.recover, from, msg)) {
+    own_body(msg);
     dmi_access_hold(access, from, msg);
   } else {
     dmi_slice_drop(&msg->list);

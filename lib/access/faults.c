@@ -25,17 +25,35 @@ static void count(struct dmi_faults *faults, int64_t now) {
   faults->num++;
 }
 
+static void settle(struct dmi_faults *faults, struct dmi_faults_fresh *fresh) {
+  if (fresh->num) dmi_hot_add(faults->hot, DMI_FAULTS_HOT, fresh->of, fresh->which, fresh->num);
+  fresh->num = 0;
+}
+
+static void settle_all(struct dmi_faults *faults) {
+  for (uint32_t i = 0; i < DMI_FAULTS_FRESH; i++)
+    settle(faults, &faults->fresh[i]);
+}
+
+static void count_page(struct dmi_faults *faults, uint64_t of, uint64_t which) {
+  struct dmi_faults_fresh *fresh = &faults->fresh[(which ^ of >> 12) % DMI_FAULTS_FRESH];
+  if (fresh->which != which || fresh->of != of) settle(faults, fresh);
+  fresh->of = of;
+  fresh->which = which;
+  fresh->num++;
+  if (++faults->lately < LATELY) return;
+  settle_all(faults);
+  dmi_hot_halve(faults->hot, DMI_FAULTS_HOT);
+  faults->lately /= 2;
+}
+
 void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *page) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
-  const int64_t now = dmi_clock_ns();
+  const int64_t now = dmi_clock_coarse_ns();
   atomic_fetch_add_explicit(&mapping->faults, 1, memory_order_relaxed);
   dmi_lock(&faults->lock, DMI_RANK_LEAF);
   count(faults, now);
-  dmi_hot_add(faults->hot, DMI_FAULTS_HOT, mapping->map.base, page->index);
-  if (++faults->lately == LATELY) {
-    dmi_hot_halve(faults->hot, DMI_FAULTS_HOT);
-    faults->lately /= 2;
-  }
+  count_page(faults, mapping->map.base, page->index);
   dmi_unlock(&faults->lock, DMI_RANK_LEAF);
 }
 
@@ -57,6 +75,7 @@ double dmi_faults_rate(const struct dmi_faults *faults, int64_t now) {
 void dmi_faults_look(struct dmi_faults *faults, struct dmi_faults_seen *seen) {
   const int64_t now = dmi_clock_ns();
   dmi_lock(&faults->lock, DMI_RANK_LEAF);
+  settle_all(faults);
   seen->num = faults->num;
   seen->now = dmi_faults_rate(faults, now);
   seen->lately = faults->lately;

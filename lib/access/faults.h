@@ -16,14 +16,21 @@
 struct dmi_page;
 
 #define DMI_FAULTS_HOT 32    /* pages that are counted one by one */
+#define DMI_FAULTS_FRESH 128 /* of a page whose last faults are not in `hot` yet */
 #define DMI_FAULTS_SECONDS 5 /* over which `now` is an average */
 
 struct dmi_faults {
   _Atomic uint32_t lock; /* guards all below */
   int64_t begin;         /* clock, when the first one happened; 0: none has */
   uint64_t num;          /* since the start */
-  uint64_t lately;       /* sum of the counts of `hot`, before those that were replaced */
+  uint64_t lately; /* sum of the counts of `hot` and `fresh`, before those that were replaced */
   struct dmi_hot hot[DMI_FAULTS_HOT]; /* by mapping (base) and page */
+  /* Faults that are to be added to `hot`, which takes a look at each counter: a page's are gathered
+   * in one place until another page needs that, or somebody looks. */
+  struct dmi_faults_fresh {
+    uint64_t of, which;
+    uint64_t num; /* 0: free */
+  } fresh[DMI_FAULTS_FRESH];
   struct dmi_faults_second {
     int64_t at; /* of the clock */
     uint64_t num;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access/access_int.h"
 #include "base/lock.h"
 #include "core/ranges.h"
 
@@ -99,11 +100,12 @@ static int32_t write_request(struct run *run, const struct dmi_group_page *at,
   return DMI_OK;
 }
 
-/* `most`: of so many pages it is the first. */
+/* The page is locked; it is not when this returns.  `most`: of so many pages it is the first. */
 static int32_t page_begin(struct run *run, const struct dmi_group_page *at, uint64_t most) {
   struct dmi_access *access = run->group->access;
   struct dmi_op *op = dmi_access_call_op(run->call, most);
   int32_t error = DMI_OK;
+  if (run->write || !op) dmi_unlock(&at->page->lock, DMI_RANK_PAGE); /* a write copies much */
   if (!op) return DMI_ENOMEM;
   op->page = at->page;
   op->mapping = at->mapping;
@@ -115,11 +117,16 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at, uint
   }
   if (error == DMI_OK && !dmi_mapping_ref(at->mapping)) error = DMI_EADDR;
   if (error != DMI_OK) {
+    if (!run->write) dmi_unlock(&at->page->lock, DMI_RANK_PAGE);
     dmi_slice_drop(&op->req.src);
     return error;
   }
   atomic_fetch_add(&run->call->left, 1);
-  dmi_access_op_begin(access, op, &run->flush);
+  if (run->write) {
+    dmi_access_op_begin(access, op, &run->flush);
+  } else {
+    dmi_access_op_locked(access, op, &run->flush);
+  }
   return DMI_OK;
 }
 
@@ -133,7 +140,6 @@ static void run_pages(struct run *run, uint64_t from, uint64_t to) {
     const struct dmi_group_page *at = &run->group->page[i];
     int32_t error = DMI_OK;
     if (!(run->write ? write_hit(access, at, run->buf) : read_hit(access, at, run->buf))) {
-      dmi_unlock(&at->page->lock, DMI_RANK_PAGE);
       error = page_begin(run, at, to - i);
     }
     if (error != DMI_OK) dmi_access_call_fail(run->call, error);

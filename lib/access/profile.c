@@ -91,7 +91,7 @@ void dmi_profile_fault(struct dmi_profile *profile, const struct dmi_page *page)
   line = line_of(profile, call.name, call.caller, page->map->base, page->map->page_size);
   line->cost.faults++;
   profile->sum.all.faults++;
-  at = dmi_hot_add(line->page, DMI_PROFILE_PAGES, page->map->base, page->index);
+  at = dmi_hot_add(line->page, DMI_PROFILE_PAGES, page->map->base, page->index, 1);
   if (line->page[at].count == line->page[at].more + 1) line->page_ns[at] = 0; /* another page */
   dmi_unlock(&profile->lock, DMI_RANK_LEAF);
 }

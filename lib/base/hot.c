@@ -5,16 +5,17 @@
 
 #include <stdlib.h>
 
-uint32_t dmi_hot_add(struct dmi_hot *hot, uint32_t num, uint64_t of, uint64_t which) {
+uint32_t dmi_hot_add(struct dmi_hot *hot, uint32_t num, uint64_t of, uint64_t which,
+                     uint64_t events) {
   struct dmi_hot *least = hot;
   for (uint32_t i = 0; i < num; i++) {
     if (hot[i].count && hot[i].which == which && hot[i].of == of) {
-      hot[i].count++;
+      hot[i].count += events;
       return i;
     }
     if (hot[i].count < least->count) least = &hot[i];
   }
-  *least = (struct dmi_hot){of, which, least->count + 1, least->count};
+  *least = (struct dmi_hot){of, which, least->count + events, least->count};
   return (uint32_t)(least - hot);
 }
 

@@ -18,9 +18,10 @@ struct dmi_hot {
   uint64_t more;
 };
 
-/* One event of this thing.  Returns the index of its counter; that is new for it if its count is
- * `more` and 1. */
-uint32_t dmi_hot_add(struct dmi_hot *hot, uint32_t num, uint64_t of, uint64_t which);
+/* So many events of this thing.  Returns the index of its counter; that is new for it if its count
+ * is `more` and `events`. */
+uint32_t dmi_hot_add(struct dmi_hot *hot, uint32_t num, uint64_t of, uint64_t which,
+                     uint64_t events);
 /* Halves all counts, so that what happens now counts for more than what was before. */
 void dmi_hot_halve(struct dmi_hot *hot, uint32_t num);
 /* The largest count first, free ones last. */

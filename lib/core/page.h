@@ -326,6 +326,10 @@ bool dmi_page_give_frame(struct dmi_core *core, struct dmi_page *page, struct dm
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 
+/* True if dmi_page_message will neither keep nor pass on this message, so that its body may be
+ * borrowed. */
+bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg);
+
 /* The first `got` bytes of this DATA, which belongs to the page, are in its frame; the rest is
  * arriving. */
 void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,

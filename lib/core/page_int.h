@@ -120,9 +120,6 @@ bool dmi_assembly_valid(const struct dmi_page *page);
 
 /* ---- page_owner.c ---- */
 /* Turns a request message into a queued operation. */
-/* True for a request that would be the only one in the queue, and run to its end at once: it needs
- * no place there. */
-bool dmi_queue_at_once(const struct dmi_page *page, const struct dmi_msg *msg);
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out);
 void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);

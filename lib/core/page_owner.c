@@ -246,7 +246,9 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   }
 }
 
-bool dmi_queue_at_once(const struct dmi_page *page, const struct dmi_msg *msg) {
+/* True for a GET that would be the only one in the queue, and run to its end at once: it needs no
+ * place there. */
+static bool is_alone(const struct dmi_page *page, const struct dmi_msg *msg) {
   const struct dmi_page_busy *busy = page->busy;
   return msg->type == DMI_MSG_GET && page->role == DMI_ROLE_OWNER &&
          !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN | DMI_PAGE_LOST | DMI_PAGE_NODATA |
@@ -254,11 +256,27 @@ bool dmi_queue_at_once(const struct dmi_page *page, const struct dmi_msg *msg) {
          (!busy || (!busy->queue.first && !busy->current));
 }
 
+bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg) {
+  return is_alone(page, msg) ||
+         (msg->type == DMI_MSG_GOT && !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)));
+}
+
+/* Answers a GET that is alone. */
+static void at_once(const struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+                    struct dmi_out *out) {
+  struct dmi_msg fails;
+  if (!answer_get(core, page, msg->origin, &msg->access, msg->body.ptr, out)) {
+    (void)dmi_page_unknown(msg->origin, msg, &fails);
+    fails.fail.error = DMI_ENOMEM;
+    dmi_out_send(out, msg->origin, &fails);
+  }
+  dmi_slice_drop(&msg->body);
+}
+
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out) {
-  if (dmi_queue_at_once(page, msg) &&
-      answer_get(core, page, msg->origin, &msg->access, msg->body.ptr, out)) {
-    dmi_slice_drop(&msg->body);
+  if (is_alone(page, msg)) {
+    at_once(core, page, msg, out);
     return;
   }
   dmi_req_push(&dmi_page_busy(page)->queue, dmi_req_of_message(msg));

@@ -474,6 +474,8 @@ struct dmi_msg {
                             dmi_rmw_sizes; BACK: dmi_place[]; REPORT: dmi_reported[]; ASK, DECIDE:
                             dmi_pageno_t[] */
   struct dmi_slice body; /* the page, a write's bytes, inputs, or an answer */
+  /* received: the body (frame NULL) is in the connection's buffer, until the handler returns */
+  bool borrowed;
 };
 
 /* True if it answers an operation of its receiver that is not a READ; *op is the operation. */

@@ -73,16 +73,17 @@ enum dmi_wire_from {
 /* Properties of a message for its receiver. */
 #define DMI_BRINGS_PAGE 1 /* its body becomes a page of the receiver; these are counted */
 #define DMI_LENDABLE 2    /* a thread that waits may receive it (docs/wire.md, "Who receives") */
+#define DMI_BORROWS 4     /* its handler may be given a body that lies in the connection's buffer */
 
 /* Symbol, number, name, handler, class, sender, receiver; its struct in struct dmi_msg, flags
  * that it may have, bytes of a list element (0: no list), most bytes of the list, most bytes of
- * the body, who may send it, DMI_BRINGS_PAGE, DMI_LENDABLE. */
+ * the body, who may send it, DMI_BRINGS_PAGE, DMI_LENDABLE, DMI_BORROWS. */
 /* clang-format off */
 
 /* About a page. */
 #define DMI_MSGS_PAGE(X) \
   X(DMI_MSG_GET,         1,  "GET",         dmi_page_on_request,     DMI_CLASS_PAGE, \
-    DMI_ANYONE,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+    DMI_ANYONE,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BORROWS) \
   X(DMI_MSG_READ,        2,  "READ",        dmi_page_on_request,     DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_OWNER,  SAYS(read),   DMI_F_DIRECT,                           0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_PUT,         3,  "PUT",         dmi_page_on_request,     DMI_CLASS_PAGE, \
@@ -92,7 +93,7 @@ enum dmi_wire_from {
   X(DMI_MSG_OWN,         5,  "OWN",         dmi_page_on_request,     DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_HOME,   SAYS(own),    DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, 0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_GOT,         6,  "GOT",         dmi_answer_message,      DMI_CLASS_PAGE, \
-    DMI_OWNER,  DMI_ORIGIN, SAYS(got),    DMI_F_ZERO,                             0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(got),    DMI_F_ZERO,                             0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE | DMI_BORROWS) \
   X(DMI_MSG_DATA,        7,  "DATA",        dmi_data_arrives,        DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_ORIGIN, SAYS(data),   DMI_F_ZERO | DMI_F_DELEGATED,           0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE | DMI_LENDABLE) \
   X(DMI_MSG_DONE,        8,  "DONE",        dmi_answer_message,      DMI_CLASS_PAGE, \

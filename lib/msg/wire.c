@@ -58,6 +58,7 @@ _Static_assert(DMI_WIRE_HEADER % 16 == 0, "bodies lie as their copies in the ker
               .receiver = receiver_,                                                             \
               .brings_page = ((marks)&DMI_BRINGS_PAGE) != 0,                                     \
               .lendable = ((marks)&DMI_LENDABLE) != 0,                                           \
+              .borrows = ((marks)&DMI_BORROWS) != 0,                                             \
               .list_max = list,                                                                  \
               .body_max = body,                                                                  \
               .zero = {FIRST_WORD(class_, flags), HAS_MAP(class_) ? 0 : UINT64_MAX,              \

@@ -38,6 +38,7 @@ struct dmi_wire_type {
   uint8_t receiver;              /* enum dmi_msg_role */
   bool brings_page;              /* its body becomes a page of the receiver */
   bool lendable;                 /* a waiting thread may receive it */
+  bool borrows;                  /* its body may lie in the connection's buffer */
   uint64_t list_max;             /* bytes */
   uint64_t body_max;             /* bytes */
   uint64_t zero[DMI_WIRE_WORDS]; /* the bits that the message does not use */

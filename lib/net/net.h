@@ -54,6 +54,9 @@ struct dmi_net_handler {
   void *arg;
   /* `class` below is that of msg: not looked up again on its way. */
   bool lends; /* waiting threads may receive answers: dmi_net_borrow */
+  /* `message` may be given bodies of types with DMI_BORROWS that `body` was not asked about:
+   * msg->borrowed is set, and they are valid only during the call, as a list is. */
+  bool borrows;
   /* The header and list of a message that has a body have arrived: where must the body be
    * received? Returns memory for msg->body.len bytes that stays valid until `message` or `lost`;
    * sets msg->body.frame if it belongs to a frame (one reference passes with the message). NULL:

@@ -34,6 +34,7 @@
 #define AWAITED ((size_t)256 << 10) /* bytes of a large body for which it is worth to wake up */
 #define TURNS 16                    /* receive calls per turn */
 #define NO_CORRECT "no correct process would send it"
+#define BORROWED ((size_t)4096)      /* a body of at most this size is handled where it lies */
 #define LIST_KEPT ((size_t)64 << 10) /* a list buffer of at most this size is kept */
 
 static size_t smaller(uint64_t a, size_t b) {
@@ -81,12 +82,24 @@ static bool deliver(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   return right || fail(why, msg, NO_CORRECT);
 }
 
+/* True if the whole body has arrived, and the handler may have it where it lies. */
+static bool may_borrow(const struct dmi_conn *conn) {
+  const uint64_t len = conn->msg.body.len;
+  return conn->row->borrows && conn->net->handler.borrows && len <= BORROWED &&
+         len <= conn->end - conn->start;
+}
+
 /* Header and list have arrived: asks the handler for the body's memory. */
 static bool begin_body(struct dmi_conn *conn, char why[DMI_NET_WHY]) {
   struct dmi_net *net = conn->net;
   struct dmi_msg *msg = &conn->msg;
   if (msg->list.len != 0) msg->list.ptr = conn->list;
-  if (msg->body.len == 0) return deliver(conn, why);
+  msg->borrowed = msg->body.len != 0 && may_borrow(conn);
+  if (msg->borrowed) {
+    msg->body.ptr = conn->buf + conn->start;
+    conn->start += msg->body.len;
+  }
+  if (msg->body.len == 0 || msg->borrowed) return deliver(conn, why);
   conn->phase = DMI_RECEIVE_BODY;
   conn->body_got = 0;
   conn->body = net->handler.body(net->handler.arg, conn->peer->id, class_of(conn), msg);

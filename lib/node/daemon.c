@@ -309,6 +309,7 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
                                   .message = on_message,
                                   .arrived = on_arrived,
                                   .lends = true,
+                                  .borrows = true,
                                   .lost = on_lost,
                                   .stranger = on_stranger,
                                   .joined = on_joined,

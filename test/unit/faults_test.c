@@ -33,9 +33,9 @@ static void frequent_ones_are_kept(void **state) {
   uint64_t sum = 0;
   (void)state;
   for (uint64_t i = 0; i < 8000; i++) {
-    dmi_hot_add(hot, 8, 1,
-                i % 4 == 0 ? 7 : 1000 + i); /* a quarter is one, the rest is all different */
-    dmi_hot_add(hot, 8, 2, 1000 + i);       /* the same number of another mapping */
+    dmi_hot_add(hot, 8, 1, i % 4 == 0 ? 7 : 1000 + i,
+                1);                      /* a quarter is one, the rest is all different */
+    dmi_hot_add(hot, 8, 2, 1000 + i, 1); /* the same number of another mapping */
   }
   at = find(hot, 8, 7);
   assert_non_null(at);
@@ -54,7 +54,7 @@ static void few_are_exact(void **state) {
   struct dmi_hot hot[4] = {{0}};
   (void)state;
   for (uint64_t i = 0; i < 60; i++)
-    dmi_hot_add(hot, 4, 5, i % 6 / 2);
+    dmi_hot_add(hot, 4, 5, i % 6 / 2, 1);
   for (uint64_t which = 0; which < 3; which++) {
     const struct dmi_hot *at = find(hot, 4, which);
     assert_non_null(at);
