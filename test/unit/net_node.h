@@ -65,7 +65,8 @@ static uint32_t node_dead_after; /* likewise; 0: never */
 static struct dmi_transport *(*node_transport)(uint32_t machine);
 static uint8_t node_key[32] = "key";
 static bool node_encrypt;
-static bool node_shm; /* nodes opened from now on use shared memory with each other */
+static bool node_borrows; /* handlers of nodes opened from now on may be given borrowed bodies */
+static bool node_shm;     /* nodes opened from now on use shared memory with each other */
 static int32_t node_spin = DMI_LOOK_AUTO; /* of nodes that are opened from now on */
 static const uint8_t node_program[16] = "program";
 static const uint8_t node_build[16] = "build";
@@ -177,6 +178,7 @@ static inline void node_init(struct node *node, uint32_t uid) {
                                            .body = node_body,
                                            .message = node_message,
                                            .lends = true,
+                                           .borrows = node_borrows,
                                            .lost = node_lost,
                                            .stranger = node_stranger,
                                            .joined = node_joined,
