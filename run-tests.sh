@@ -3,9 +3,10 @@
 #
 #   ./run-tests.sh [--quick]
 #
-# Three builds: plain in build/, with the address and undefined sanitizers in build-asan/, with the
-# thread sanitizer in build-tsan/; and make distcheck.  --quick is the first alone.  The last line
-# counts the tests of all of them.  Exit status 0 if none failed.
+# Three builds: plain in build/ (some tests once more by TCP), with the address and undefined
+# sanitizers in build-asan/, with the thread sanitizer in build-tsan/; and make distcheck.  --quick
+# is the first alone, once.  The last line counts the tests of all of them.  Exit status 0 if none
+# failed.
 set -u
 cd "$(dirname "$0")" || exit 1
 . .ci/prepare
@@ -72,6 +73,9 @@ distcheck() {
   fi
 }
 
+by_tcp='multi/api.t multi/churn.t multi/history.t multi/hostile.t multi/litmus.t multi/lost.t multi/pressure.t
+  multi/remote.t multi/stopped.t multi/survive.t multi/team.t multi/tree.t'
+
 no_randomization=
 # shellcheck disable=SC2086
 if ! dmi_install_packages $dmi_build_packages $dmi_test_packages; then
@@ -80,7 +84,16 @@ if ! dmi_install_packages $dmi_build_packages $dmi_test_packages; then
 fi
 # Deadlines are for quiet machines; a suite that nobody watches has time.
 export DMI_TEST_SLOW=4
-built build --enable-werror && suite 'plain' build
+if built build --enable-werror; then
+  suite 'plain' build
+  # Processes of one host talk by shared memory; what depends on how they do, once more by TCP.
+  if [ -z "$quick" ]; then
+    export DMI_NO_SHM=1
+    # shellcheck disable=SC2086
+    suite 'plain, by TCP' build $by_tcp
+    unset DMI_NO_SHM
+  fi
+fi
 [ -z "$quick" ] || finish
 distcheck
 

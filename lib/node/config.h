@@ -42,7 +42,7 @@ struct dmi_config {
   const char *key_file; /* DMI_KEY_FILE; NULL: ~/.dmi/key */
   int key_fd;           /* DMI_KEY_FD: descriptor to read the key from; -1: none */
   bool encrypt;         /* DMI_ENCRYPT */
-  bool shm;             /* DMI_SHM */
+  bool no_shm;          /* DMI_NO_SHM */
   int spin;             /* DMI_SPIN: microseconds, 0: off, DMI_LOOK_AUTO */
   bool survive;         /* DMI_SURVIVE */
   int dead_after;       /* DMI_DEAD_AFTER: seconds after which a silent process is lost; 0: never */

@@ -60,8 +60,8 @@
   OPTION(bind, DMI_BIND, TEXT, 0, 0, "--bind", "addr", CLEARED, \
     "listen on this address only, and connect from it (default: all; a process that joins\n" \
     "through one that has --bind listens only on the address from which it joins)") \
-  OPTION(shm, DMI_SHM, YES, 0, 0, "--shm", "", PROGRAM, \
-    "use shared memory instead of TCP with processes on this host that have --shm, too") \
+  OPTION(no_shm, DMI_NO_SHM, YES, 0, 0, "--no-shm", "", PROGRAM, \
+    "talk by TCP also to processes of this user on this host, not by shared memory") \
   OPTION(spin, DMI_SPIN, SPIN, 0, DMI_LOOK_AUTO, "--spin", "auto|off|US", PROGRAM, \
     "look for messages, for so many microseconds, before sleeping (default auto: while that\n" \
     "pays and no thread computes on that processor)") \

@@ -217,7 +217,7 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
   struct dmi_transport *transport = host->transport ? host->transport(host->arg) : NULL;
   struct dmi_net *net;
   config->transport = transport;
-  config->shm = !transport && process->config.shm;
+  config->shm = !transport && !process->config.no_shm;
   net = dmi_net_open(config, &handler, why);
   if (!net && transport) transport->ops->free(transport);
   return net;

@@ -192,7 +192,7 @@ sub hands_on {
   local @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT DMI_LISTEN_PORT DMI_POOL_BYTES DMI_READY_FD
     DMI_PARENT_PID DMI_GRACE DMI_JOIN_FILE DMI_CONTACT_FILE DMI_KEY_FD DMI_ENCRYPT DMI_BIND)} =
     ('stale') x 12;
-  delete local $ENV{DMI_SHM};
+  delete local $ENV{DMI_NO_SHM};
   my ($status, $out, $err) = run("$dmirun $args");
   is($out, $expected, "dmirun $args") or diag($err);
   is($status, 5, "dmirun $args: the program's own status");
@@ -222,7 +222,7 @@ hands_on('--key plain ./show', "DMI_KEY_FILE=$dir/plain $l args: \n");
 hands_on('--key-fd 0 ./show < plain', "DMI_KEY_FD=0 $l args: \n");
 hands_on('--encrypt ./show', "DMI_ENCRYPT=1 $l args: \n");
 hands_on('--bind 127.0.0.1 ./show', "DMI_BIND=127.0.0.1 $l args: \n");
-hands_on('--shm ./show', "$l DMI_SHM=1 args: \n");
+hands_on('--no-shm ./show', "$l DMI_NO_SHM=1 args: \n");
 hands_on('--survive ./show', "$l DMI_SURVIVE=1 args: \n");
 hands_on("--spin $_ ./show", "$l DMI_SPIN=$_ args: \n") for qw(auto off 50);
 hands_on('--spin 007 ./show', "$l DMI_SPIN=7 args: \n");

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# shm.t - processes of one host that have --shm talk by shared memory, others by TCP; and dmirun
+# shm.t - processes of one host talk by shared memory, unless one of them has --no-shm; and dmirun
 # --status says which it is.  Whatever a process writes into the memory, the other one ends with a line,
 # and neither hangs.
 use strict;
@@ -15,7 +15,7 @@ my $t = DMITest->new(timeout => 110, wait => 60);
 my $program = $t->compile('test/multi/see_dmi.c');
 my $stream = $t->compile('test/multi/stopped_dmi.c');
 my $dmirun = $t->build . '/bin/dmirun';
-delete $ENV{DMI_SHM};
+delete $ENV{DMI_NO_SHM};
 
 # What the first process says of itself, as `dmirun --json` prints it.
 sub look {
@@ -48,11 +48,11 @@ sub over {
   return;
 }
 
-over('shared', 'shared memory', 1, ['--shm'], ['--shm']);
-over('joiner does not', 'TCP', 0, ['--shm'], []);
-over('first does not', 'TCP', 0, [], ['--shm']);
-over('sealed', 'shared memory', 1, ['--shm', '--encrypt'], ['--shm']);
-over('neither', 'TCP', 0, [], []);
+over('shared', 'shared memory', 1, [], []);
+over('joiner does not', 'TCP', 0, [], ['--no-shm']);
+over('first does not', 'TCP', 0, ['--no-shm'], []);
+over('sealed', 'shared memory', 1, ['--encrypt'], []);
+over('neither', 'TCP', 0, ['--no-shm'], ['--no-shm']);
 
 # ---- What no process would write ---------------------------------------------------------------
 
@@ -72,8 +72,8 @@ sub memory_of {
 # link again and again, until both have ended.  A line of one of them is like $line.
 sub wrong {
   my ($what, $line, $make, @opts) = @_;
-  my $first = $t->start($stream, args => ['stream'], opts => ['--shm', @opts], name => "$what 0");
-  my $second = $t->start($stream, join => $first, opts => ['--shm'], name => "$what 1");
+  my $first = $t->start($stream, args => ['stream'], opts => \@opts, name => "$what 0");
+  my $second = $t->start($stream, join => $first, name => "$what 1");
   $first->expect_out(qr/^streaming$/m);
   my $at = memory_of($first);
   ok($at, "$what: there is memory of a link") or return;

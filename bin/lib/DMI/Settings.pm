@@ -114,7 +114,7 @@ sub environment {
   my %replaced = (
     DMI_KEY_FILE => $given->('key', \&DMI::Values::key_file),
     DMI_ON_ERROR => $opt->{'on-error'},
-    DMI_SHM => $opt->{shm} ? 1 : undef,
+    DMI_NO_SHM => $opt->{'no-shm'} ? 1 : undef,
     DMI_SPIN => $given->('spin', \&DMI::Values::spin),
     DMI_SURVIVE => $opt->{survive} ? 1 : undef,
     DMI_EVENTS_FILE => $given->('events', sub { DMI::Values::full_path('--events', @_) }),

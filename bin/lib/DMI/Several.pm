@@ -13,7 +13,7 @@ use DMI::NodeFile;
 # those for each process.
 my %own = map { $_ => 1 } qw(n hosts tag i p contact key key-fd grace);
 my %first = map { $_ => 1 } qw(l ox bind advertise web trace);
-my %each = map { $_ => 1 } qw(s spill bind-threads on-error encrypt shm survive dead-after trust-refused events profile spin);
+my %each = map { $_ => 1 } qw(s spill bind-threads on-error encrypt no-shm survive dead-after trust-refused events profile spin);
 
 # True if it is known who gets this option.
 sub knows { my ($name) = @_; return $own{$name} || $first{$name} || $each{$name} }
