@@ -107,7 +107,7 @@ my $restored = sub {
   $terminal->shows(qr/\A(?!.*status).*before/s);
 };
 # The two processes: the one that waits, and the one that draws.
-my $pids = sub { return DMITerminal->pids('--top') };
+my $pids = sub { return DMITerminal->pids('127.0.0.1:' . $first->port) };
 my $up = sub { $terminal->shows(qr/^3 processes/, 'it is there') };
 
 $terminal->keys('q');
@@ -144,5 +144,20 @@ $_->wait_exit(0) for $first, @others;
 $show->($first);
 $terminal->shows(qr/^dmi: no DMI program listens at/m, 'nobody is there');
 $restored->(1, 'nobody to ask');
+# Two mutexes crosswise are told of on the first screen, without a key.
+{
+  my $hangs = $t->start($t->compile('test/multi/see_dmi.c'), args => ['crosswise'], opts => ['--dead-after', 0], name => 'hangs');
+  my $other = $t->start($t->compile('test/multi/see_dmi.c'), join => $hangs, name => 'other');
+  $hangs->expect_out(qr/^begins \d+$/m);
+  $show->($hangs);
+  my $thread = qr/(?:DMI_main|thread \d+) of process \d \(/;
+  $terminal->shows(qr/\A2 processes,[^\n]*\nDEADLOCK: none can go on of $thread.*, $thread.*enter: why/s, 'a deadlock');
+  $terminal->keys('Enter');
+  $terminal->shows(qr/^DEADLOCK: none of these threads can go on *$/m, 'and who waits for whom');
+  $terminal->keys('q');
+  $_->signal('STOP') for $hangs, $other;    # so that neither ends as it has lost the other
+  $_->kill_now for $hangs, $other;
+  $_->wait_exit(signal => 'KILL') for $hangs, $other;
+}
 $terminal->close;
 $t->done;

@@ -23,7 +23,7 @@ sub style { my ($view, $regex) = @_; return join ' ', map { $_->[0] =~ $regex ? 
 
 my $view = DMI::TopView->new;
 like(shown($view), qr/^asking \.\.\.\n/, 'before the first answer');
-is(join(' ', $view->parts), 'process', 'no more than is shown is asked for');
+is(join(' ', $view->parts), 'process threads locks barriers', 'at first threads are asked for, too: is there a deadlock?');
 
 # Rates are those since the answer before.
 $view->take(all(member(0, 10, 1000, 0, 50), member(1, 10, 0, 20480, 0)));
@@ -31,6 +31,7 @@ like(shown($view), qr/^0 +h0 .* 100 B +0 B +5$/m, 'at first those of the whole l
 $view->take(all(member(0, 12, 5000, 0, 56), member(1, 12, 0, 20480, 0)));
 like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'then those since the last answer');
 like(shown($view), qr/^1 +h1 .* 0 B +0 B +0$/m, 'also when nothing happens');
+is(join(' ', $view->parts), 'process', 'then no more than is shown is asked for');
 $view->take(all(member(0, 12, 9000, 0, 56), member(1, 12, 0, 0, 0)));
 like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'no time has passed: the same');
 $view->take(all(silent(0), member(1, 13, 0, 0, 0)));
@@ -91,6 +92,23 @@ like(shown($view), qr/^asking \.\.\.$/m, 'until they come');
 $view->take(all(member(0, 11, 0, 0, 0, threads => [{%thread}], @locks)));
 like(shown($view), qr/^process 0 \(h0\)\n  DMI_main in DMI_mutex_lock at p\.c:7 \(f\), for 3\.0 s\n    waits for the lock at 0x10, held by/m, 'what they do');
 is(style($view, qr/^DEADLOCK/), 'alarm', 'a deadlock stands out');
+$view->key('b');
+$view->take(all(member(0, 11, 0, 0, 0)));
+like(shown($view), qr/\A[^\n]*\nDEADLOCK: none can go on of DMI_main of process 0 \(h0\); enter: why\nprocess v/,
+  'also on the first screen, until threads are asked for again');
+is(style($view, qr/^DEADLOCK/), 'alarm', 'and stands out there');
+{
+  my @more = map { my $addr = "0x$_"; ({ %thread, thread => $_, addr => $addr }, { lock => $addr, thread => $_, op => 'x' }) } 20 .. 24;
+  my %in = (threads => [grep { $_->{tid} } @more], locks => [grep { $_->{lock} } @more], barriers => []);
+  $view->take(all(member(0, 11, 0, 0, 0, %in)));
+  is(() = shown($view) =~ /^DEADLOCK: none/mg, 2, 'many are not all shown');
+  like(shown($view), qr/^DEADLOCK: 3 more$/m, 'but counted');
+  like(shown($view, 4), qr/\A[^\n]*\nDEADLOCK[^\n]*\nDEADLOCK[^\n]*\nq: end/, 'a low window shows them first');
+  $view->take(all(member(0, 11, 0, 0, 0, threads => [{ %thread, waits => undef }], locks => [], barriers => [])));
+  unlike(shown($view), qr/DEADLOCK/, 'it is over');
+}
+$view->key('enter');
+$view->take(all(member(0, 11, 0, 0, 0, threads => [{%thread}], @locks)));
 like(shown($view, 20, 30), qr/^    waits for the lock at\n {8}0x10, held by/m, 'a long line goes on in the next one');
 $view->take(all(member(1, 11, 0, 0, 0)));
 like(shown($view), qr/^this process is no member any more/m, 'it has left');

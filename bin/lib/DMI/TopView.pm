@@ -26,20 +26,23 @@ my @columns = (
     ['threads', 'threads', $count], ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size],
     ['spilled', 'spilled', $size], ['in/s', 'in', $size], ['out/s', 'out', $size], ['faults/s', 'faults', $count]),
 );
+# Of so many questions for the table one is also for threads and locks, which take more to find: the first.
+my $each_for_deadlocks = 5;
 # In narrow windows the end is cut off.
 my $help = 'q: end  enter: threads and deadlocks  m: mappings  up/down: choose  left/right: sort  r: reverse';
 my $help_inside = 'q: end  b: back  up/down: scroll';
 
 sub new {
   my ($class) = @_;
-  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {} }, $class;
+  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {}, taken => 0, deadlocks => [] }, $class;
 }
 
 # What to ask for.
 sub parts {
   my ($self) = @_;
-  return $self->{page} eq 'processes' ? 'process' : $self->{page} eq 'mappings' ? ('process', 'mappings', 'hot')
-    : qw(process threads locks barriers);
+  return ('process', 'mappings', 'hot') if $self->{page} eq 'mappings';
+  return 'process' if $self->{page} eq 'processes' && $self->{taken} % $each_for_deadlocks;
+  return qw(process threads locks barriers);
 }
 
 # ---- Answers -----------------------------------------------------------------------------------
@@ -52,8 +55,21 @@ sub take {
   my @rows = map { $self->_row($_, \%seen) } @{ $all->{members} };
   $self->{seen} = \%seen;
   $self->{rows} = \@rows;
+  $self->{taken}++;
+  # Until threads are asked for again, what was found is shown.
+  $self->{deadlocks} = _deadlocks($all) if grep { $_->{threads} } @{ $all->{members} };
   $self->_sort;
   return;
+}
+
+# A line for each circle, of not more than some.
+sub _deadlocks {
+  my ($all) = @_;
+  my $waits = DMI::Waits->new($all);
+  my @circles = $waits->deadlocks;
+  my @lines = map { 'DEADLOCK: none can go on of ' . join(', ', map { $waits->thread_name($_) } @$_) . '; enter: why' } @circles;
+  splice @lines, 2, @lines, 'DEADLOCK: ' . (@lines - 2) . ' more' if @lines > 3;
+  return \@lines;
 }
 
 # Nothing has come for so many seconds.
@@ -168,9 +184,10 @@ sub _head {
   for my $row (@rows) { $sum{$_} += $row->{$_} // 0 for qw(cores threads used limit in faults) }
   my $line = sprintf '%d %s, %d cores, %d threads; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
     @rows == 1 ? 'process' : 'processes', @sum{qw(cores threads)}, map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
-  return ([$line, 'plain'], ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'])
+  my @deadlocks = $self->{page} eq 'processes' ? map { [$_, 'alarm'] } @{ $self->{deadlocks} } : ();
+  return ([$line, 'plain'], ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'], @deadlocks)
     if defined $self->{silence};
-  return [$line, 'plain'];
+  return ([$line, 'plain'], @deadlocks);
 }
 
 # The part of a list that shows the chosen line.

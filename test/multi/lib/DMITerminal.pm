@@ -78,7 +78,7 @@ sub resize { my ($self, $width, $height) = @_; $self->_tmux('resize-window', '-x
 # child.
 sub pids {
   my ($class, $word) = @_;
-  my $runs = sub { return _content("/proc/$_[0]/cmdline") =~ /\0\Q$word\E\0/ };
+  my $runs = sub { return _content("/proc/$_[0]/cmdline") =~ /\x{0}\Q$word\E\x{0}/ };
   my $parent = sub { return _content("/proc/$_[0]/stat") =~ /\) \S (\d+) / ? $1 : 0 };
   my ($pid) = grep { $runs->($_) && !$runs->($parent->($_)) } map { m{(\d+)$} } glob '/proc/[0-9]*';
   my ($child) = split ' ', _content("/proc/$pid/task/$pid/children");
