@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "base/doing.h"
 #include "base/lock.h"
 #include "core/page.h"
 #include "mem/range_set.h"
@@ -42,6 +43,7 @@ struct dmi_mapping {
   _Atomic uint64_t bytes;                     /* of nodes and slabs */
   _Atomic uint64_t faults;                    /* access/faults.h */
   uint64_t hand;                              /* of the pager: core/replace.h */
+  struct dmi_doing_call made; /* the call that made it, in this process; name: set last, once */
 };
 
 /* Makes a mapping with one reference.  NULL: no memory. */

@@ -59,7 +59,8 @@ struct call {
   int32_t *number; /* PEEK: flag, NODES: count */
   int64_t *value;  /* MMAP: address, JOIN: result */
   DMI_thread_t *thread;
-  struct dmi_mapping *mapping; /* LOOKUP: with a reference */
+  struct dmi_mapping *mapping;  /* LOOKUP: with a reference */
+  struct dmi_doing_called made; /* MMAP: the call of the API */
 };
 
 static void complete(struct call *call, int32_t error) {
@@ -87,6 +88,8 @@ static int32_t enter(struct call *call, const struct dmi_mact *result) {
     call->mapping = dmi_mapping_ref(mapping) ? mapping : NULL;
     return call->mapping ? DMI_OK : DMI_EADDR;
   }
+  atomic_store_explicit(&mapping->made.caller, call->made.caller, memory_order_relaxed);
+  atomic_store_explicit(&mapping->made.name, call->made.name, memory_order_release);
   *call->value = (int64_t)result->mapping.base;
   return DMI_OK;
 }
@@ -352,8 +355,11 @@ static int32_t bad_sizes(int64_t page_size, int64_t page_num) {
 
 int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
                       int64_t page_num, DMI_local_status_t *status) {
-  struct call call = {
-      .kind = MMAP, .a = (uint64_t)page_size, .b = (uint64_t)page_num, .value = addr};
+  struct call call = {.kind = MMAP,
+                      .a = (uint64_t)page_size,
+                      .b = (uint64_t)page_num,
+                      .value = addr,
+                      .made = dmi_doing_called(&dmi_doing_mine.call)};
   int32_t error =
       addr ? bad_sizes(page_size, page_num) : dmi_because(DMI_EINVAL, "the pointer is NULL");
   if (error != DMI_OK) return dmi_status_refuse(status, error);

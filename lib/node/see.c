@@ -188,7 +188,8 @@ static void on_silent(struct ev_loop *loop, struct ev_timer *timer, int events) 
 }
 
 static double patience(uint32_t what) {
-  return what == DMI_SEE_THREADS || what == DMI_SEE_LOCKS || what == DMI_SEE_PROFILE
+  return what == DMI_SEE_THREADS || what == DMI_SEE_LOCKS || what == DMI_SEE_MAPPINGS ||
+                 what == DMI_SEE_PROFILE
              ? PATIENCE_PLACES
              : PATIENCE;
 }

@@ -53,6 +53,8 @@ struct dmi_see_at {
 bool dmi_see_find(struct dmi_process *process, uint64_t addr, struct dmi_see_at *at);
 
 /* ---- see_look.c ---- */
+/* Adds ,"call":"DMI_read","place":"prog.c:42 (DMI_main)"; nothing if there was no call. */
+void dmi_see_call(struct dmi_json *to, const struct dmi_doing_called *call);
 const char *dmi_see_wait_name(enum dmi_doing_what what);
 
 /* ---- see_tell.c: the thread that looks ---- */

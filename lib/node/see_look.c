@@ -18,8 +18,7 @@
 #define SOME \
   32 /* records that are copied at a time, so that no lock is held while lines are made */
 
-/* ,"call":"DMI_read","place":"prog.c:42 (DMI_main)" */
-static void put_call(struct dmi_json *to, const struct dmi_doing_called *call) {
+void dmi_see_call(struct dmi_json *to, const struct dmi_doing_called *call) {
   char where[DMI_WHERE_SIZE];
   if (!call->name) return;
   dmi_where(where, sizeof(where), call->caller);
@@ -91,7 +90,7 @@ static uint64_t threads(struct dmi_process *process, uint64_t at, struct dmi_jso
                    who[state[i].who], state[i].tid);
       if (state[i].thread) dmi_json_put(to, ",\"number\":%" PRIu64, state[i].thread);
       put_place(to, state[i].tid);
-      put_call(to, &state[i].call);
+      dmi_see_call(to, &state[i].call);
       if (state[i].what != DMI_DOING_NOTHING) put_wait(process, &state[i], to);
       dmi_json_put(to, "}");
       if (!dmi_see_line(to, before)) return below;
@@ -113,7 +112,7 @@ static uint64_t locks(struct dmi_process *process, uint64_t at, struct dmi_json 
       size_t before = to->at;
       dmi_json_put(to, "{\"lock\":\"0x%" PRIx64 "\",\"thread\":%" PRIu64 ",\"op\":\"%" PRIu64 "\"",
                    (uint64_t)held[i].addr, held[i].doer, held[i].op);
-      put_call(to, &held[i].call);
+      dmi_see_call(to, &held[i].call);
       dmi_json_put(to, "}");
       if (!dmi_see_line(to, before)) return below;
       below = held[i].serial;

@@ -41,34 +41,63 @@ static struct dmi_mapping *from_address(struct dmi_space *space, uint64_t at) {
   return mapping ? mapping : dmi_space_next(space, at);
 }
 
-uint64_t dmi_see_mappings(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
+/* What is copied from a mapping, so that its line is made outside of the epoch: to find the place
+ * of a call takes long. */
+struct seen_mapping {
+  uint64_t base, end, page_size, page_num, faults;
+  uint64_t next; /* address of the first page that was not counted; `end`: all were */
+  dmi_uid_t home;
+  bool user; /* made by DMI_mmap, not by the allocator */
+  struct counts counts;
+  struct dmi_doing_called made;
+};
+
+/* Copies the mapping at this address, or behind it.  False: there is none. */
+static bool copy_mapping(struct dmi_process *process, uint64_t at, uint32_t *left,
+                         struct seen_mapping *seen) {
   struct dmi_mapping *mapping;
-  uint32_t left = RECORDS;
-  uint64_t next = 0;
+  uint64_t off, page;
   dmi_epoch_enter();
-  while (!next && (mapping = from_address(&process->access.space, at))) {
+  mapping = from_address(&process->access.space, at);
+  if (mapping) {
     const struct dmi_map *map = &mapping->map;
-    struct counts counts = {0, 0};
-    uint64_t off, faults, page = at > map->base ? dmi_mapping_index(mapping, at, &off) : 0;
-    size_t before = to->at;
-    faults = page ? 0 : atomic_load_explicit(&mapping->faults, memory_order_relaxed);
-    page = count(mapping, page, &left, &counts);
+    *seen = (struct seen_mapping){map->base,
+                                  mapping->end,
+                                  map->page_size,
+                                  map->page_num,
+                                  .home = atomic_load(&map->home),
+                                  .user = map->tag == DMI_TAG_USER};
+    page = at > map->base ? dmi_mapping_index(mapping, at, &off) : 0;
+    if (!page) { /* a mapping that comes in several lines tells these in the first */
+      seen->faults = atomic_load_explicit(&mapping->faults, memory_order_relaxed);
+      seen->made.name = atomic_load_explicit(&mapping->made.name, memory_order_acquire);
+      seen->made.caller = atomic_load_explicit(&mapping->made.caller, memory_order_relaxed);
+    }
+    page = count(mapping, page, left, &seen->counts);
+    seen->next = page < map->page_num ? map->base + page * map->page_size : mapping->end;
+  }
+  dmi_epoch_leave();
+  return mapping != NULL;
+}
+
+uint64_t dmi_see_mappings(struct dmi_process *process, uint64_t at, struct dmi_json *to) {
+  struct seen_mapping seen;
+  uint32_t left = RECORDS;
+  while (copy_mapping(process, at, &left, &seen)) {
+    const size_t before = to->at;
     dmi_json_put(to,
                  "{\"mapping\":\"0x%" PRIx64 "\",\"page_size\":%" PRIu64 ",\"pages\":%" PRIu64
                  ",\"home\":%" PRIu32 ",\"owned\":%" PRIu64 ",\"copies\":%" PRIu64
-                 ",\"faults\":%" PRIu64 "%s}",
-                 map->base, map->page_size, map->page_num, atomic_load(&map->home), counts.owned,
-                 counts.copies, faults, map->tag == DMI_TAG_USER ? "" : ",\"allocator\":true");
-    if (!dmi_see_line(to, before)) {
-      next = at ? at : map->base;
-    } else if (page < map->page_num) {
-      next = map->base + page * map->page_size;
-    } else {
-      at = mapping->end;
-    }
+                 ",\"faults\":%" PRIu64 "%s",
+                 seen.base, seen.page_size, seen.page_num, seen.home, seen.counts.owned,
+                 seen.counts.copies, seen.faults, seen.user ? "" : ",\"allocator\":true");
+    if (seen.user) dmi_see_call(to, &seen.made);
+    dmi_json_put(to, "}");
+    if (!dmi_see_line(to, before)) return at ? at : seen.base;
+    if (seen.next != seen.end) return seen.next;
+    at = seen.end;
   }
-  dmi_epoch_leave();
-  return next;
+  return 0;
 }
 
 /* ---- A page ---------------------------------------------------------------------------------- */

@@ -59,14 +59,18 @@ my $at = '127.0.0.1:' . $first->port;
 # While it runs.
 my $status = '';
 $t->wait_until(sub { $status = run(0, '--status', $at); $status =~ /^hottest/m }, 'the status tells of hot pages');
-like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+$/m, 'the hottest one, with the process that asks for it');
+my $made = 'DMI_mmap at ' . $line{made} =~ s/^\(\?\^:\^(.*)\$\)\z/$1/r;
+like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+ +$made$/m, 'the hottest one, with the process that asks for it, and the line that has made its mapping');
 like($status, qr/^1 .* (\d+) +[1-9]\d*$/m, 'and so many faults a second');
-like($status, qr/^$base +4\.0 KiB +8 .* 1: \d+$/m, 'and the faults of the mapping');
+like($status, qr/^$base +4\.0 KiB +8 .* 1: \d+ +$made$/m, 'and the faults of the mapping, with that line');
+like(run(0, '--status', '127.0.0.1:' . $second->port), qr/^$base +4\.0 KiB +8 .* +$made$/m, 'which the other process tells, too');
 
 my $json = eval { JSON::PP::decode_json(run(0, '--json', $at)) } // {};
 my ($one, $two) = @{ $json->{members} // [] };
 my ($hot) = @{ $two->{hot} // [] };
 is("$hot->{mapping} $hot->{page}", "$base 3", 'so does the JSON');
+my ($mapping) = grep { $_->{mapping} eq $base } @{ $json->{mappings} // [] };
+like("$mapping->{call} at $mapping->{place}", qr/^$made$/, 'with the call and place of the mapping');
 cmp_ok($hot->{surely}, '>', 0.8 * $two->{hot_of}{faults}, 'most of the last faults');
 my ($waits) = grep { $_->{waits} eq 'page' } @{ $two->{waits} // [] };
 cmp_ok($waits->{num}, '>', 0, 'its waits are counted');

@@ -36,7 +36,7 @@ void DMI_main(int argc, char **argv) {
   int64_t base;
   (void)argc, (void)argv;
   gather(2, ids);
-  MUST(DMI_mmap(&base, PAGE, 8, NULL));
+  MUST(DMI_mmap(&base, PAGE, 8, NULL)); /* line: made */
   put_int64(base, 0);
   put_int64(base + HOT * PAGE, 7);
   put_int64(base + COLD * PAGE, 7);

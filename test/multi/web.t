@@ -61,6 +61,14 @@ shows("[...document.querySelectorAll('#threads tbody tr')].some((row) => row.cel
 shows("document.querySelectorAll('#mappings tbody tr').length >= 1", 'there is a mapping');
 print $rounds "go\n" for 1 .. 20;
 $_->expect_out(qr/^round \d+$/m) for $second, $third;
+{
+  open my $source, '<', $t->top . '/test/multi/web_dmi.c' or die $!;
+  my $made;
+  while (<$source>) { $made = $. if m{line: made} }
+  # Pages are hot while they are asked for.
+  my $hot = "[...document.querySelectorAll('#hot tbody tr')].some((row) => /^\\d+\$/.test(row.cells[0].textContent) && Number(row.cells[2].textContent) > 0 && row.cells[4].textContent.startsWith('DMI_mmap at web_dmi.c:$made '))";
+  $t->wait_until(sub { print $rounds "go\n"; return $browser->value("document.querySelector('#often').hidden ? false : $hot") }, 'hot pages, with the line that has made their mapping');
+}
 shows("dmi.known.members.members.some((member) => member.faults > 0)", 'their requests are counted');
 shows("dmi.threads >= 3", 'threads are told again and again');
 shows("document.querySelectorAll('#flows tbody tr').length === 3 && [...document.querySelectorAll('#flows tbody tr')].every((row, at) => [1, 2, 3].every((to) => row.cells[to].textContent === '' ? to === at + 1 : /^[0-9.]+ \\w+\\/s\$/.test(row.cells[to].textContent)))",

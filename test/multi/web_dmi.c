@@ -61,7 +61,7 @@ void DMI_main(int argc, char **argv) {
   pthread_t reader;
   DMI_node_t node;
   (void)argc, (void)argv;
-  MUST(DMI_mmap(&base, PAGE, 1 + PROCESSES, NULL));
+  MUST(DMI_mmap(&base, PAGE, 1 + PROCESSES, NULL)); /* line: made */
   put_int64(base, 0);
   if (pthread_create(&reader, NULL, rounds, NULL) != 0) _exit(9);
   pthread_detach(reader);

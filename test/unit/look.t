@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../../bin/lib";
+use DMI::Look;
 use DMI::LookText;
 use DMI::Waits;
 use Test::More;
@@ -113,13 +114,25 @@ sub faulting {
 }
 my @faulting = (faulting(1, 500, 3 => 610, 4 => 20), faulting(2, 100, 3 => 210), faulting(3, 0, 5 => 900), member(4, cores => 1, state => "member"));
 $text = DMI::LookText::status({ members => \@faulting, mappings => [] });
-like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20\n4 +0x10 \(not there any more\) +5 +0: 5$/m, 'the hottest page first, with who asks for it');
-like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20$/m, 'of a mapping that is there');
+like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20 +-\n4 +0x10 \(not there any more\) +5 +0: 5 +-$/m, 'the hottest page first, with who asks for it');
+like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20 +-$/m, 'of a mapping that is there');
 unlike($text, qr/^5 +0x10/m, 'not one that is not asked for any more');
+my $made = { mapping => '0x10', page_size => 1, pages => 9, of => {}, call => 'DMI_mmap', place => "p.c:7 (\x1bf)" };
+$text = DMI::LookText::status({ members => \@faulting, mappings => [$made] });
+like($text, qr/^3 +0x10 +320 +0: 300, 1: 20 +DMI_mmap at p\.c:7 \(\?f\)$/m, 'with the call that has made it, without control characters');
+like($text, qr/^0x10 +1 B +9 +- +- +- +DMI_mmap at p\.c:7 \(\?f\)$/m, 'and so the mapping');
+{
+  my $line = sub { return { mapping => '0x10', page_size => 1, pages => 9, owned => 1, copies => 0, @_ } };
+  my ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(), $line->()] },
+    { member => 2, mappings => [$line->(call => 'DMI_mmap', place => 'x' x 5000), $line->()] }, { member => 3, mappings => [$line->(call => 'DMI_other', place => 'y')] }]) };
+  is_deeply([$merged->{call}, length $merged->{place}, $merged->{of}{2}{owned}], ['DMI_mmap', 400, 2], 'who has made it tells so; what is too long is cut off');
+  ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(call => { a => 1 }, place => [2]), $line->(call => 'DMI_mmap')] }]) };
+  ok(!defined $merged->{call}, 'what is no text does not count');
+}
 $text = DMI::LookText::status({ members => [@faulting[2, 3]], mappings => [{ mapping => '0x10', page_size => 1, pages => 2,
     of => { 3 => { owned => 0, copies => 1, faults => 7 } } }] });
 unlike($text, qr/hottest/, 'nobody asks for any');
-like($text, qr/^0x10 +1 B +2 +- +2: 1 +2: 7$/m, 'a mapping with its faults');
+like($text, qr/^0x10 +1 B +2 +- +2: 1 +2: 7 +-$/m, 'a mapping with its faults');
 
 # ---- Nonsense ----------------------------------------------------------------------------------
 

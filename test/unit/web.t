@@ -63,7 +63,14 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   like($event->{threads}[0]{waits}, qr/^waits for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
   is(scalar @{ $event->{deadlocks} }, 1, 'the deadlock');
   like($event->{deadlocks}[0][1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');
-  is_deeply($event->{mappings}, [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, allocator => 0, of => { 1 => { owned => 1, copies => 0 } } }], 'mappings');
+  is_deeply($event->{mappings}, [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, allocator => 0, made => '', of => { 1 => { owned => 1, copies => 0 } } }], 'mappings');
+  is_deeply($event->{hot}, [], 'no hot pages');
+  my %of = (mapping => '0x100', page_size => 8, pages => 2, home => 1, call => 'DMI_mmap', place => 'p.c:3 (f)', of => {});
+  $members[0]{process_now} = process(faults_now => 50);
+  @{ $members[0] }{qw(hot_of hot)} = ({ faults => 100 }, [{ mapping => '0x100', page => 1, faults => 100, surely => 90 }]);
+  $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [\%of] }, 2);
+  is($event->{mappings}[0]{made}, 'DMI_mmap at p.c:3 (f)', 'a mapping with the call that has made it');
+  is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45' }], 'a hot page');
 }
 
 # ---- Metrics -----------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ sub status {
 sub mappings {
   my ($all) = @_;
   my %name = map { $_->{member} => $_->{process} } @{ $all->{members} };
-  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in', 'faults']);
+  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in', 'faults', 'made by']);
   for my $mapping (@{ $all->{mappings} }) {
     my @who = sort { $a <=> $b } keys %{ $mapping->{of} };
     my ($owned, $copies, $faults) = map {
@@ -87,15 +87,23 @@ sub mappings {
       join ', ', map { ($name{$_} // '?') . ": $mapping->{of}{$_}{$what}" } grep { $mapping->{of}{$_}{$what} } @who;
     } qw(owned copies faults);
     # The home owns pages that nobody has touched; it has no records of them.
-    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, map { $_ || '-' } $owned, $copies, $faults]
+    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, map { $_ || '-' } $owned, $copies, $faults, made($mapping)]
       unless $mapping->{allocator} && !$owned && !$copies && !$faults;
   }
   return @rows > 1 ? "\n" . table(@rows) : '';
 }
 
+# The call that has made a mapping, "DMI_mmap at prog.c:42 (DMI_main)"; '' if the process that has called it
+# is not there any more, or gives no answer.
+sub made {
+  my ($mapping) = @_;
+  return 'DMI_malloc' if $mapping->{allocator};
+  return defined $mapping->{call} ? call($mapping) : '';
+}
+
 # How often a second each process asks others for a page, now: a part of all its faults, of which the
-# last thousands were looked at.
-sub hottest {
+# last thousands were looked at.  The hottest pages, each with `mapping`, `page`, `rate`, and `by`: texts.
+sub hot_pages {
   my ($all) = @_;
   my %page;
   for my $member (@{ $all->{members} }) {
@@ -110,12 +118,17 @@ sub hottest {
     }
   }
   my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
-  return '' if !@hottest;
   splice @hottest, $HOTTEST if @hottest > $HOTTEST;
-  my %there = map { $_->{mapping} => 1 } @{ $all->{mappings} };
+  return @hottest;
+}
+
+sub hottest {
+  my ($all) = @_;
+  my @hottest = hot_pages($all) or return '';
+  my %there = map { $_->{mapping} => $_ } @{ $all->{mappings} };
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
-  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by'],
-    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join ', ', @{ $_->{by} }] } @hottest);
+  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'mapping made by'],
+    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), made($there{ $_->{mapping} } // {}) || '-'] } @hottest);
 }
 
 sub silent {

@@ -140,7 +140,7 @@ sub run {
     $self->_metrics if $self->{server}->scrape && !$self->{over};
     $self->_look(members => \&DMI::Web::State::members, 'process')
       if $pages && !$self->{over} && $self->{members}->next <= $now;
-    $self->_look(threads => \&DMI::Web::State::threads, qw(mappings threads locks barriers),
+    $self->_look(threads => \&DMI::Web::State::threads, qw(process mappings hot threads locks barriers),
       ($self->{num} // 0) <= $MATRIX ? 'peers' : ())
       if $pages && !$self->{over} && $self->{threads}->next <= $now;
     $self->{watch}->detach if !$pages;

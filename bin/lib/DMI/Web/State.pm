@@ -72,7 +72,14 @@ sub _mapping {
     $_ => { map { $_ => 0 + $of->{$_} } grep { defined $of->{$_} } qw(owned copies faults) }
   } keys %{ $mapping->{of} };
   return { mapping => DMI::LookText::plain($mapping->{mapping}), page_size => _number($mapping->{page_size}),
-    pages => _number($mapping->{pages}), home => _number($mapping->{home}), allocator => $mapping->{allocator} ? 1 : 0, of => \%of };
+    pages => _number($mapping->{pages}), home => _number($mapping->{home}), allocator => $mapping->{allocator} ? 1 : 0, made => DMI::LookText::made($mapping), of => \%of };
+}
+
+# A page that others ask for often.
+sub _hot {
+  my ($hot) = @_;
+  return { mapping => DMI::LookText::plain($hot->{mapping}), page => DMI::LookText::plain($hot->{page}),
+    rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::plain(join ', ', @{ $hot->{by} }) };
 }
 
 # What a process has sent to each other one.
@@ -81,7 +88,7 @@ sub _traffic {
   return { member => 0 + $member->{member}, out => { map { $_->{member} => 0 + $_->{bytes_out} } @{ $member->{peers} } } };
 }
 
-# Threads, deadlocks, mappings, and traffic, if that was asked for.
+# Threads, deadlocks, mappings, hot pages, and traffic, if that was asked for.
 sub threads {
   my ($all, $seconds) = @_;
   my $waits = DMI::Waits->new($all);
@@ -92,6 +99,7 @@ sub threads {
     threads => [map { _thread($waits, $_) } @threads],
     deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
+    hot => [map { _hot($_) } DMI::LookText::hot_pages($all)],
     traffic => [map { _traffic($_) } grep { $_->{peers} } @{ $all->{members} }],
   };
 }

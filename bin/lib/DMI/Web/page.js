@@ -115,7 +115,7 @@ function onThreads(event) {
   remember(event);
   flows(event);
   known.threads = event;
-  draw(drawThreads, drawMappings, drawTraffic, drawTimeline);
+  draw(drawThreads, drawMappings, drawHot, drawTraffic, drawTimeline);
 }
 
 function alarm(id, head, body) {
@@ -274,7 +274,7 @@ const hue = (number) => `hsl(${(number * 137.5) % 360} 50% 55%)`;
 function drawMappings() {
   const shown = known.threads.mappings.filter((mapping) => !mapping.allocator || Object.values(mapping.of).some((of) => of.owned || of.copies));
   const fresh = () => {
-    const row = newRow(['mono', 'num', 'num', '', 'num', 'num']);
+    const row = newRow(['mono', 'num', 'num', '', 'num', 'num', '']);
     row.owners = row.cells_[3].appendChild(make('div', 'owners'));
     return row;
   };
@@ -282,7 +282,7 @@ function drawMappings() {
     const cells = row.cells_, of = Object.entries(mapping.of);
     const sum = (what) => of.reduce((all, [, has]) => all + (has[what] || 0), 0);
     const owned = of.filter(([, has]) => has.owned), all = sum('owned');
-    text(cells[0], mapping.mapping + (mapping.allocator ? ' (DMI_malloc)' : ''));
+    text(cells[0], mapping.mapping);
     text(cells[1], bytes(mapping.page_size));
     text(cells[2], String(mapping.pages));
     while (row.owners.children.length > owned.length) row.owners.lastChild.remove();
@@ -296,6 +296,20 @@ function drawMappings() {
     });
     text(cells[4], String(sum('copies')));
     text(cells[5], of.some(([, has]) => has.faults !== undefined) ? String(sum('faults')) : '–');
+    text(cells[6], mapping.made);
+  });
+}
+
+function drawHot() {
+  const hot = known.threads.hot, made = new Map(known.threads.mappings.map((mapping) => [mapping.mapping, mapping.made]));
+  $('often').hidden = !hot.length;
+  return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', '', '']), (row, page) => {
+    const cells = row.cells_;
+    text(cells[0], page.page);
+    text(cells[1], page.mapping);
+    text(cells[2], page.rate.toFixed(0));
+    text(cells[3], page.by);
+    text(cells[4], made.get(page.mapping) ?? 'not there any more');
   });
 }
 
