@@ -51,7 +51,7 @@ my $cmocka = 'echo "[==========] Running 1 test(s)."; echo "[  PASSED  ] 1 test(
 my $good = "print qq(ok 1\\n1..1\\n);";
 my @quick = qw(-t 5);    # enough to start, also on a busy machine
 
-verdict('good ones', '4 passed, 0 failed', qr/^passed +[\d.]+ s  test\/multi\/a\.t$/m,
+verdict('good ones', '4 passed, 0 failed', qr/^passed +[\d.]+ s, +[\d.]+ s cpu  test\/multi\/a\.t$/m,
   { u => $cmocka, tap => 'echo ok 1; echo 1..1', counts => 'echo 1000 steps' },
   { 'a.t' => $good });
 verdict('skipped ones', '1 passed, 0 failed, 3 skipped', qr/^skipped .*test\/unit\/s$/m,

@@ -1,5 +1,6 @@
 #!/usr/bin/perl
 # symbols.t - what libdmi shows to the programs linked with it.
+# Not in the small form: what it tests is the shared library, which is not built with sanitizers.
 #
 # The shared library exports what dmi_api.h, dmi_ext.h, dmi_farm.h, dmi_remote.h and dmi_team.h declare and dmi_start: all of it, and nothing else.  In
 # the static one hidden symbols can be linked against, so all of its names must have our prefixes.
