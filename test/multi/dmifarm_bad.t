@@ -52,7 +52,7 @@ sub has_ended {
 
 # A task that always kills it is given up.
 {
-  my $job = $farm->job(killer => "kill -KILL \$PPID; sleep 100000\n", other => "echo other\n");
+  my $job = $farm->job(killer => "kill -KILL \$PPID; exec sleep 100000\n", other => "echo other\n");
   my $master = $farm->run($job, opts => [-n => 1]);
   $master->wait_exit(1);
   $master->expect_err(qr{^  killer: lost with its runner \(\S+/failed/killer\.j\)$}m);
