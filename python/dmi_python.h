@@ -17,6 +17,7 @@
 
 #include "dmi_api.h"
 #include "dmi_ext.h"
+#include "node/program.h"
 
 /* ---- module.c ---- */
 
@@ -33,9 +34,11 @@ bool dmi_py_fail(void);
   __extension__({                                  \
     int32_t ret_ = DMI_FALSE;                      \
     if (dmi_py_here()) {                           \
+      dmi_py_at();                                 \
       PyThreadState *state_ = PyEval_SaveThread(); \
       ret_ = (call);                               \
       PyEval_RestoreThread(state_);                \
+      dmi_py_done();                               \
     }                                              \
     ret_ == DMI_TRUE || dmi_py_fail();             \
   })
@@ -49,6 +52,14 @@ bool dmi_py_int64(PyObject *object, int64_t *value);
 /* Adds the functions of a file to the module. */
 extern PyMethodDef dmi_py_memory_functions[], dmi_py_program_functions[], dmi_py_sync_functions[],
     dmi_py_farm_functions[], dmi_py_remote_functions[];
+
+/* ---- place.c: with the interpreter's lock ---- */
+
+extern struct dmi_program_language dmi_py_language; /* filled when the program begins */
+void dmi_py_at(void);   /* the calls that come are from this line of Python */
+void dmi_py_done(void); /* up to here */
+/* set_package(directory of the package dmi): lines of it are not shown, but those that call it. */
+PyObject *dmi_py_set_package(PyObject *module, PyObject *directory);
 
 /* ---- memory.c ---- */
 

@@ -23,7 +23,7 @@ pydmi_DATA = $(python_sources)
 # another prefix than that of configure.
 noinst_LTLIBRARIES = python/libpydmi.la
 python_libpydmi_la_SOURCES = python/dmi_python.h python/farm.c python/memory.c python/module.c \
-	python/program.c python/remote.c python/sync.c
+	python/place.c python/program.c python/remote.c python/sync.c
 python_libpydmi_la_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 python_libpydmi_la_LDFLAGS =
 python_link = $(CC) -shared -pthread $(CFLAGS) $(DMI_SANITIZER_FLAGS) $(LDFLAGS) \

@@ -4,6 +4,7 @@
 #include "dmi_python.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 static PyObject *error_maker; /* a function of Python: an error number to an exception */
 static volatile int forked;   /* this process is a child of one that has loaded the module */
@@ -23,13 +24,18 @@ bool dmi_py_here(void) {
 
 bool dmi_py_fail(void) {
   int32_t number = DMI_errno();
-  PyObject *made;
-  if (PyErr_Occurred()) return false;
-  if (!error_maker) {
-    PyErr_SetString(PyExc_RuntimeError, DMI_strerror(number));
+  char *why = dmi_py_language.why ? dmi_py_language.why(number) : NULL;
+  PyObject *made = NULL;
+  if (PyErr_Occurred()) {
+    free(why);
     return false;
   }
-  made = PyObject_CallFunction(error_maker, "i", (int)number);
+  if (!error_maker) {
+    PyErr_SetString(PyExc_RuntimeError, why ? why : DMI_strerror(number));
+  } else {
+    made = PyObject_CallFunction(error_maker, "iz", (int)number, why);
+  }
+  free(why);
   if (made) PyErr_SetObject((PyObject *)Py_TYPE(made), made);
   Py_XDECREF(made);
   return false;
@@ -62,6 +68,7 @@ static PyObject *error_text(PyObject *module, PyObject *args) {
 
 static PyMethodDef own_functions[] = {
     {"set_error_maker", set_error_maker, METH_O, NULL},
+    {"set_package", dmi_py_set_package, METH_O, NULL},
     {"forked", is_forked, METH_NOARGS, NULL},
     {"error_text", error_text, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

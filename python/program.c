@@ -78,6 +78,7 @@ static PyObject *run(PyObject *module, PyObject *args) {
                                 .init = begin,
                                 .farm_task = dmi_py_task,
                                 .identity = &identity,
+                                .language = &dmi_py_language,
                                 .mark = DMI_PROGRAM_MARK};
   PyObject *list;
   char **argv;
@@ -172,7 +173,10 @@ static PyObject *stopping(PyObject *module, PyObject *none) {
   (void)module;
   (void)none;
   if (!dmi_py_here()) return NULL;
-  return DMI_stopping(&flag) || dmi_py_fail() ? PyBool_FromLong(flag) : NULL;
+  dmi_py_at();
+  const bool good = DMI_stopping(&flag);
+  dmi_py_done();
+  return good || dmi_py_fail() ? PyBool_FromLong(flag) : NULL;
 }
 
 static PyObject *notify(PyObject *module, PyObject *args) {

@@ -11,11 +11,16 @@
 #include "api/start.h"
 #include "api/reported.h"
 #include "base/error.h"
+#include "base/where.h"
 #include "elastic/elastic.h"
 #include "node/calls.h"
 #include "node/runtime.h"
 #include "remote/remote.h"
 #include "team/team.h"
+
+static void comes_from(const void *place) {
+  dmi_doing_mine.place = place;
+}
 
 int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   struct dmi_program whole = *program;
@@ -23,6 +28,9 @@ int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   dmi_elastic_use(&whole);
   dmi_remote_use(&whole);
   dmi_team_use(&whole);
+  if (program->language)
+    *program->language =
+        (struct dmi_program_language){dmi_where_place, comes_from, dmi_report_kept};
   return dmi_runtime_main(&whole, argc, argv);
 }
 

@@ -18,7 +18,7 @@
 
 /* In an entry point: the description of this call, with one of those. */
 #define DMI_THIS(...) \
-  (&(const struct dmi_report){__func__, __builtin_return_address(0), __VA_ARGS__})
+  (&(const struct dmi_report){__func__, dmi_doing_caller(__builtin_return_address(0)), __VA_ARGS__})
 
 /* In an entry point: notes that the thread is in this call. */
 #define DMI_CALLS() dmi_doing_calls(__func__, __builtin_return_address(0))

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* ---- Calls ---- */
@@ -26,15 +27,24 @@ struct dmi_doing;
 /* What a thread has of its own.  In one variable, so that its address is computed once. */
 struct dmi_doing_mine {
   struct dmi_doing_call call;
+  const void *place; /* from where its calls come, if not from where they return to; else NULL */
   struct dmi_doing *record; /* NULL: it has none */
   uint64_t number;          /* of the record; 0: it has none */
 };
 extern __thread struct dmi_doing_mine dmi_doing_mine __attribute__((tls_model("initial-exec")));
 
+/* From where a call of this thread comes that returns to `caller`: that; or, in a program of an
+ * interpreter, a place of dmi_where_place. */
+static inline const void *dmi_doing_caller(const void *caller) {
+  const void *place = dmi_doing_mine.place;
+  return __builtin_expect(place != NULL, 0) ? place : caller;
+}
+
 /* An entry point of the API begins a call that is no hit. */
 static inline void dmi_doing_calls(const char *name, const void *caller) {
   atomic_store_explicit(&dmi_doing_mine.call.name, name, memory_order_relaxed);
-  atomic_store_explicit(&dmi_doing_mine.call.caller, caller, memory_order_relaxed);
+  atomic_store_explicit(&dmi_doing_mine.call.caller, dmi_doing_caller(caller),
+                        memory_order_relaxed);
 }
 
 /* ---- Waits ---- */

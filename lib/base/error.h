@@ -36,7 +36,12 @@ int32_t dmi_error_of(int32_t ret);
 int32_t dmi_error_last(void);
 
 /* What a failing call does in addition to returning DMI_FALSE: DMI_ON_ERROR. */
-enum dmi_on_error { DMI_ON_ERROR_RETURN, DMI_ON_ERROR_PRINT, DMI_ON_ERROR_ABORT };
+enum dmi_on_error {
+  DMI_ON_ERROR_RETURN,
+  DMI_ON_ERROR_PRINT,
+  DMI_ON_ERROR_ABORT,
+  DMI_ON_ERROR_KEEP /* of an interpreter: the reason is kept for it, and nothing is printed */
+};
 extern enum dmi_on_error dmi_on_error; /* set before other threads are started */
 
 /* Notes the reason for an error in this thread: a phrase that stays valid. For calls that will

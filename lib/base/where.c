@@ -17,6 +17,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -236,11 +237,40 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
   return true;
 }
 
+/* ---- Places without an address --------------------------------------------------------------- */
+
+static char *_Atomic places[DMI_WHERE_PLACES]; /* their addresses stand for return addresses */
+static _Atomic uint32_t places_num;
+
+const void *dmi_where_place(const char *text) {
+  char *copy = strndup(text, DMI_WHERE_SIZE - 1);
+  uint32_t at = copy ? atomic_load(&places_num) : DMI_WHERE_PLACES;
+  while (at < DMI_WHERE_PLACES && !atomic_compare_exchange_weak(&places_num, &at, at + 1)) {
+  }
+  if (at >= DMI_WHERE_PLACES) {
+    free(copy);
+    return NULL;
+  }
+  atomic_store(&places[at], copy);
+  return &places[at];
+}
+
+/* NULL: it is a return address. */
+static const char *text_of(const void *caller) {
+  const uintptr_t off = (uintptr_t)caller - (uintptr_t)places;
+  return off < sizeof(places) ? atomic_load(&places[off / sizeof(places[0])]) : NULL;
+}
+
 bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **name) {
   /* The call is just before its return address. */
   struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
-  const char *function;
+  const char *function, *known = text_of(caller);
   bool found;
+  if (known) {
+    snprintf(text, capacity, "%s", known);
+    if (name) *name = NULL;
+    return true;
+  }
   pthread_mutex_lock(&lock);
   found = by_line(text, capacity, file.address, &function);
   if (!found) {

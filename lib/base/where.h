@@ -18,6 +18,12 @@ void dmi_where(char *text, size_t capacity, const void *caller);
  * name, which stays, or that of the function into which it was inlined; NULL: not known. */
 bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **function);
 
+/* A place that has no return address, as those in the source of an interpreter have none: stands
+ * for one, here and wherever return addresses are kept.  The text is copied, and stays.  NULL:
+ * there is no memory, or there are DMI_WHERE_PLACES already.  Any thread. */
+#define DMI_WHERE_PLACES 16384
+const void *dmi_where_place(const char *text);
+
 /* Is libdw there? */
 bool dmi_where_names(void);
 

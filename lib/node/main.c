@@ -12,6 +12,7 @@
 #include "node/check.h"
 #include "node/fatal.h"
 #include "node/parent.h"
+#include "node/report.h"
 #include "node/runtime.h"
 #include "node/viewer.h"
 
@@ -48,6 +49,7 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;
+  if (program->language) dmi_report_keeps();
   if (config.check) {
     return give_up(process,
                    dmi_check(&config, argv[0], program->identity, &process->stream) ? 0 : 1);

@@ -97,6 +97,18 @@ struct dmi_program_identity {
   const char *text; /* must be the same in all processes, byte for byte */
 };
 
+/* What the library offers to a program of an interpreter, for its own errors and lines: dmi_start
+ * fills it before it calls a function of the program. */
+struct dmi_program_language {
+  /* A place in a source, as "prog.py:42 (main)".  It stays; NULL: there are too many. */
+  const void *(*place)(const char *text);
+  /* The next calls of this thread come from there; NULL: from where they return to. */
+  void (*at)(const void *place);
+  /* Why the last call of this thread that failed did so, as its error in a sentence: once.  NULL:
+   * nothing more is known than the error.  For free(). */
+  char *(*why)(int32_t error);
+};
+
 /* All but main and mark are NULL when the program does not define them. */
 struct dmi_program {
   void (*main)(int argc, char **argv);
@@ -115,6 +127,7 @@ struct dmi_program {
   const struct dmi_program_ox *ox;         /* NULL: it cannot serve OpenXM clients */
   const char *mark; /* DMI_PROGRAM_MARK: used here, so that the linker keeps it */
   const struct dmi_program_identity *identity; /* NULL: the executable is the program */
+  struct dmi_program_language *language;       /* NULL: it is in C */
 
   /* ---- filled by lib/elastic, which is above this folder ---- */
   int64_t (*inner[DMI_BODIES])(int64_t addr); /* its bodies of threads; NULL: cannot be run */

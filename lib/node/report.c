@@ -6,7 +6,9 @@
 #include "node/report.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "access/status.h"
 #include "base/error.h"
@@ -82,14 +84,43 @@ static void end_if_asked(void) {
   if (dmi_on_error == DMI_ON_ERROR_ABORT) abort();
 }
 
+/* ---- Reasons for an interpreter ---- */
+
+static bool keeps;
+static __thread char *kept; /* the last one; it is taken at once, so few threads end with one */
+static __thread int32_t kept_error;
+
+void dmi_report_keeps(void) {
+  keeps = true;
+  if (dmi_on_error == DMI_ON_ERROR_RETURN) dmi_on_error = DMI_ON_ERROR_KEEP;
+}
+
+char *dmi_report_kept(int32_t error) {
+  char *text = kept;
+  kept = NULL;
+  if (text && kept_error == error) return text;
+  free(text);
+  return NULL;
+}
+
+static void keep(int32_t error, const char *reason, const char *page) {
+  const size_t size = strlen(reason) + strlen(page) + 1;
+  free(kept);
+  kept = malloc(size);
+  kept_error = error;
+  if (kept) snprintf(kept, size, "%s%s", reason, page);
+}
+
 void dmi_report_failed(const struct dmi_report *report) {
   char call[TEXT], where[DMI_WHERE_SIZE], reason[TEXT], page[TEXT];
   int32_t error = dmi_error_last();
   if (error == DMI_EEND) return; /* no mistake */
-  put_call(call, sizeof(call), report);
-  dmi_where(where, sizeof(where), report->caller);
   dmi_report_why(reason, report, error);
   dmi_report_where(page, report, reason);
+  if (keeps) keep(error, reason, page);
+  if (dmi_on_error == DMI_ON_ERROR_KEEP) return;
+  put_call(call, sizeof(call), report);
+  dmi_where(where, sizeof(where), report->caller);
   dmi_say(stream(), DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s%s", where, call,
           dmi_error_name(error), reason, page);
   end_if_asked();
@@ -100,7 +131,7 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   struct dmi_report begun = {.addr = at->addr, .size = at->size};
   char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE], reason[TEXT], page[TEXT];
   int32_t error = dmi_error_last();
-  if (at->begun == 0 || error == DMI_EEND) return;
+  if (at->begun == 0 || error == DMI_EEND || dmi_on_error == DMI_ON_ERROR_KEEP) return;
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
   if (at->begun <= sites_num) {
     begun.call = sites[at->begun - 1].call;

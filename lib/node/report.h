@@ -25,6 +25,12 @@ struct dmi_report {
  * abort. */
 void dmi_report_failed(const struct dmi_report *report);
 
+/* From now on reasons are kept, too, for dmi_report_kept: set before other threads are started. */
+void dmi_report_keeps(void);
+/* Why the last call of this thread that failed did so, for free(); NULL: not known, or it failed
+ * with another error than this one, or was asked for before. */
+char *dmi_report_kept(int32_t error);
+
 /* Remembers which call the status is given to.  To be called before the call begins. */
 void dmi_report_begins(DMI_local_status_t *status, const struct dmi_report *report);
 /* DMI_wait or DMI_check, described by `report`, has found that the call of this status failed. */

@@ -1,4 +1,6 @@
 """Exceptions for calls of DMI that fail."""
+import os
+
 from . import _dmi
 
 
@@ -85,17 +87,17 @@ class TaskError(FailedError):
 _classes = {1: InvalidError, 2: AddressError, 3: RangeError, 4: InvalidError, 5: NoMemoryError,
             13: InactiveError, 16: LostError, 17: OwnerDeadError, 18: BrokenError, 19: EndError}
 _hints = {
-    5: "\nthe memory that processes lend is used up: dmirun -s lends more, and so does another "
-       "process; views that are held count, too",
+    5: "; views that are held count, too",
     13: "\ndmi.run(main) starts the program; call dmi in main, and in what main has run",
 }
 
 
-def make(number):
-    """The exception for an error number."""
+def make(number, reason):
+    """The exception for an error number, and what the library knows of the reason (or None)."""
     name, sentence = _dmi.error_text(number)
-    text = f"{name}: {sentence}{_hints.get(number, '')}"
+    text = f"{name}: {reason or sentence}{_hints.get(number, '')}"
     return _classes.get(number, Error)(text, number)
 
 
+_dmi.set_package(os.path.dirname(__file__))
 _dmi.set_error_maker(make)

@@ -15,6 +15,7 @@ from ._errors import EndError, ThreadError
 _STATES = {1: "open", 2: "close", 3: "opened", 4: "lost", 5: "note"}
 _at_end = threading.local()  # .calls: to be called when the function of this thread ends
 _in_thread = threading.local()  # .yes: this is a thread that dmi.create has started
+_NAME_LONGEST = 63  # bytes of a program's name that another process is told: struct dmi_hello
 _iterating = []  # an entry for each iterator of notices that lives in this process
 _clients = []  # clients of remote functions that main and threads of this process have opened
 
@@ -59,14 +60,19 @@ def _identity():
     That is the script, the modules of its own directory that it has imported by now, and the version of Python.
     """
     name, text = _script()
-    everything = hashlib.sha256(text)
+    files = [(name, hashlib.sha256(text))]
     for module, path in _own_modules():
         with open(path, "rb") as file:
-            everything.update(f"\0{module}\0".encode() + hashlib.sha256(file.read()).digest())
-    digest = everything.hexdigest()
-    version = _python_version().replace("CPython", "Python")
-    return (f"{name[:24]} {digest[:8]}, {version}, dmi {_dmi.version}",
-            f"{digest} {version} dmi {_dmi.version}")
+            files.append((module, hashlib.sha256(file.read())))
+    # The script's own name does not matter.
+    everything = hashlib.sha256(b"".join(
+        f"\0{module if at else ''}\0".encode() + digest.digest() for at, (module, digest) in enumerate(files)))
+    version = f"{_python_version().replace('CPython', 'Python')}, dmi {_dmi.version}"
+    shown = [f"{module.replace(',', '_')} {digest.hexdigest()[:6]}" for module, digest in files]
+    if len(", ".join([*shown, version])) > _NAME_LONGEST:
+        modules = hashlib.sha256(b"".join(digest.digest() for _, digest in files[1:])).hexdigest()[:6]
+        shown = [f"{name.replace(',', '_')[:12]} {files[0][1].hexdigest()[:6]}", f"{len(files) - 1} modules {modules}"]
+    return ", ".join([*shown, version]), f"{everything.hexdigest()} {version}"
 
 
 def _trace():
@@ -78,9 +84,17 @@ def _trace():
     return "".join(traceback.format_exception(kind, error, trace))
 
 
+def _of_process():
+    """Which process of the program this is, for messages; nothing if it is none yet, or not any more."""
+    try:
+        return "" if _dmi.forked() else f" of process {_dmi.rank()}"
+    except Exception:
+        return ""
+
+
 def _report(what, text):
-    """Prints what an exception says, with the host, all at once."""
-    lines = f"dmi: {what} on {_host()}:\n{text}"
+    """Prints what an exception says, with the process and host, all at once."""
+    lines = f"dmi: {what}{_of_process()} on {_host()}:\n{text}"
     sys.stdout.flush()
     sys.stderr.write(lines if lines.endswith("\n") else lines + "\n")
     sys.stderr.flush()

@@ -97,7 +97,7 @@ def test_exception_in_main(programs):
         """, wait=False)
     first.ends(1)
     log = first.log()
-    assert re.search(r"dmi: exception in main on \S+:", log)
+    assert re.search(r"dmi: exception in main of process 0 on \S+:", log)
     assert "prog.py" in log and "ValueError: no good" in log
     assert "_program.py" not in log  # the traceback is that of the script
 
@@ -155,7 +155,7 @@ def test_exception_in_thread(programs):
     first = programs.start(text)
     second = programs.start(text, join=first)
     first.expect(r"^got thread function bad True True True$")
-    second.expect_err(r"^dmi: exception in thread function bad on \S+:$")
+    second.expect_err(r"^dmi: exception in thread function bad of process 1 on \S+:$")
     second.expect_err(r"^KeyError: 'key'$")
     first.ends()
     second.ends()
@@ -231,8 +231,9 @@ def test_other_python(programs):
     other = programs.start(IDENTITY, join=first, env={"OTHER": "CPython 3.99.1"}, wait=False)
     other.ends(1)
     log = other.log()
-    assert re.search(r"'prog\.py \w{8}, Python 3\.99\.1, dmi [\d.]+'", log)
-    assert re.search(r"'prog\.py \w{8}, Python 3\.1\d\.\d+, dmi [\d.]+'", log)
+    assert re.search(r"'prog\.py \w{6}, Python 3\.99\.1, dmi [\d.]+'", log)
+    assert re.search(r"'prog\.py \w{6}, Python 3\.1\d\.\d+, dmi [\d.]+'", log)
+    assert "; what differs first: 'Python 3.99.1' here, 'Python 3." in log
     first.press()
     first.ends()
 
@@ -254,7 +255,8 @@ def test_other_module(programs):
     programs.script("NUMBER = 2\n", "helper.py")
     other = programs.start(text, join=first, wait=False)
     other.ends(1)
-    assert re.search(r"'prog\.py \w{8}, Python", other.log())
+    assert re.search(r"'prog\.py (\w{6}), helper\.py \w{6}, Python .*'prog\.py \1, helper\.py \w{6}, Python", other.log())
+    assert re.search(r"; what differs first: 'helper\.py (\w{6})' here, 'helper\.py (?!\1)\w{6}' there: all processes must run the same", other.log())
     programs.script("NUMBER = 1\n", "helper.py")
     third = programs.start(text, join=first)
     third.expect_err("=== opened ===")
@@ -269,9 +271,99 @@ def test_other_script(programs):
     path = programs.script(IDENTITY.replace("input()", "pass"), "other.py")
     other = programs.start(path, join=first, wait=False)
     other.ends(1)
-    assert re.search(r"'other\.py \w{8}, Python", other.log()) and re.search(r"'prog\.py \w{8}, Python", other.log())
+    assert re.search(r"'other\.py \w{6}, Python", other.log()) and re.search(r"'prog\.py \w{6}, Python", other.log())
     first.press()
     first.ends()
+
+
+def test_many_modules(programs):
+    """If there are too many modules to name each, their number and hash are told."""
+    names = [f"module_{n}" for n in range(9)]
+    text = f"""
+        import {', '.join(names)}, dmi
+        def main():
+            next(dmi.notices()).welcome()
+            input()
+        dmi.run(main)
+        """
+    for name in names:
+        programs.script("\n", f"{name}.py")
+    first = programs.start(text)
+    programs.script("# another\n", "module_5.py")
+    other = programs.start(text, join=first, wait=False)
+    other.ends(1)
+    assert re.search(r"; what differs first: '9 modules (\w{6})' here, '9 modules (?!\1)\w{6}' there: ", other.log())
+    first.press()
+    first.ends()
+
+
+PLACES = """
+    import sys
+    import dmi
+
+    def waits(mutex):
+        with mutex:                          # takes
+            dmi.suspend()                    # waits
+
+    def main():
+        next(dmi.notices()).welcome()
+        array = dmi.array("d", 10)           # made
+        mutex = dmi.Mutex()
+        thread = dmi.create(0, waits, mutex)
+        found = None
+        while not found or not any(t.call == "DMI_suspend" for t in found.members[0].threads if "call" in t):
+            found = dmi.status("@" + sys.argv[1], threads=True)
+        print("thread", *[t.place for t in found.members[0].threads if "call" in t and t.call == "DMI_suspend"])
+        print("lock", *[f"{lock.call} {lock.place}" for lock in found.members[0].locks])
+        print("mapping", *[f"{m.call} {m.place}" for m in found.mappings if "call" in m])
+        thread.wake()
+        thread.join()
+        try: dmi.read(array.address + 1000000, 8)    # wrong
+        except dmi.Error as error: print(error)
+
+    dmi.run(main)
+    """
+
+
+def test_places(programs):
+    """Who looks at the program sees lines of the script: of calls, locks, mappings, and in the lines of --on-error."""
+    first = programs.start(PLACES, str(programs.folder / "contact1"), opts=["--on-error", "print"])
+    out = first.ends()
+    lines = (programs.folder / "prog.py").read_text().splitlines()
+    at = {line.split("# ")[1]: number for number, line in enumerate(lines, 1) if "  # " in line}
+    assert re.search(rf"^thread prog\.py:{at['waits']} \(waits\)$", out, re.M)
+    assert re.search(rf"^lock DMI_mutex_lock prog\.py:{at['takes']} \(waits\)$", out, re.M)
+    assert re.search(rf"^mapping (?:.* )?DMI_mmap prog\.py:{at['made']} \(main\)", out, re.M)
+    assert re.search(rf"dmi: .*prog\.py:{at['wrong']} \(main\): DMI_read\(0x\w+, 8 bytes\) failed with DMI_EADDR: it is \d+ bytes beyond", first.log())
+
+
+def test_reasons(programs):
+    """An exception has the reason that the library knows, as lines of DMI_ON_ERROR do, and nothing is printed."""
+    first = programs.start("""
+        import dmi
+        def tries(function):
+            try: function()
+            except dmi.Error as error: print(error.name, "|", error)
+        def main():
+            tries(lambda: dmi.create(7, main))
+            next(dmi.notices()).welcome()
+            a = dmi.array("d", 10, page_size=80)
+            tries(lambda: dmi.read(a.address + 72, 16))
+            tries(lambda: dmi.read(a.address + 1000000, 8))
+            tries(lambda: dmi.read(5, 8))
+            tries(lambda: dmi.mmap(0, 1))
+            tries(lambda: dmi.fetch_add(a.address + 4, 1))
+            tries(dmi.suspend)
+        dmi.run(main)
+        """)
+    out = first.ends().splitlines()
+    assert out[0] == "DMI_EMEMBER | DMI_EMEMBER: no process has that id now"
+    assert re.fullmatch(r"DMI_ERANGE \| DMI_ERANGE: 8 of the 16 bytes are beyond the end of the mapping at 0x\w+ \(1 page of 80 bytes\)", out[1])
+    assert re.fullmatch(r"DMI_EADDR \| DMI_EADDR: it is \d+ bytes beyond the end of the mapping at .*, the nearest one that this process knows", out[2])
+    assert "is it a C pointer, or a variable that was never set?" in out[3]
+    assert out[4] == "DMI_ESIZE | DMI_ESIZE: the page size is not positive"
+    assert out[-1] == "DMI_ETHREAD | DMI_ETHREAD: the calling thread was not made by DMI_create"
+    assert "failed with" not in first.log()
 
 
 def test_forked(programs):
