@@ -36,6 +36,10 @@
   }                 \
   }
 
+/* Of functions that make calls of C: without optimization they are a part of their caller, too, so
+ * that who looks at a program sees the line of the program, and not one of these headers. */
+#define DMI_CXX_HERE [[gnu::always_inline]] inline
+
 DMI_CXX_BEGIN
 
 /* A call of DMI has failed: code() is what DMI_errno() says, what() names the call and gives the

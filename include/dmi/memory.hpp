@@ -107,7 +107,7 @@ class [[nodiscard]] future {
     state_ = std::move(other.state_);
     return *this;
   }
-  ~future() {
+  DMI_CXX_HERE ~future() {
     finish();
   }
 
@@ -117,10 +117,10 @@ class [[nodiscard]] future {
   bool ready() {
     return DMI_check(&state_->status, nullptr) == DMI_TRUE;
   }
-  void wait() {
+  DMI_CXX_HERE void wait() {
     DMI_wait(&state_->status, nullptr);
   }
-  outcome<T> get() {
+  DMI_CXX_HERE outcome<T> get() {
     int32_t ok;
     DMI_wait(&state_->status, &ok);
     if constexpr (std::is_void_v<T>) {
@@ -133,7 +133,7 @@ class [[nodiscard]] future {
 
   /* For the calls below: start(value, status) makes the call of C. */
   template <class Start>
-  static outcome<future> begin(const char *call, Start start) {
+  DMI_CXX_HERE static outcome<future> begin(const char *call, Start start) {
     future made;
     made.state_ = std::make_unique<state>();
     made.state_->call = call;
@@ -150,7 +150,7 @@ class [[nodiscard]] future {
     const char *call;
     std::conditional_t<std::is_void_v<T>, char, T> value;
   };
-  void finish() {
+  DMI_CXX_HERE void finish() {
     if (state_) DMI_wait(&state_->status, nullptr);
   }
   std::unique_ptr<state> state_;
@@ -207,7 +207,7 @@ class ptr {
 
   /* ---- Reading and writing ---- */
 
-  outcome<value_type> load(read_mode mode = get) const {
+  DMI_CXX_HERE outcome<value_type> load(read_mode mode = get) const {
     detail::check_type<value_type>();
     static_assert(std::is_default_constructible_v<value_type>, "load makes a T, and fills it");
     value_type value;
@@ -215,57 +215,60 @@ class ptr {
       return detail::fail<value_type>("DMI_read", DMI_errno());
     return value;
   }
-  outcome<void> store(const value_type &value, write_mode mode = put) const {
+  DMI_CXX_HERE outcome<void> store(const value_type &value, write_mode mode = put) const {
     return detail::check(write(&value, 1, mode, nullptr), "DMI_write");
   }
   /* `num` elements from here; all must be in one mapping. */
-  outcome<void> load_to(value_type *to, int64_t num, read_mode mode = get) const {
+  DMI_CXX_HERE outcome<void> load_to(value_type *to, int64_t num, read_mode mode = get) const {
     return detail::check(read(to, num, mode, nullptr), "DMI_read");
   }
-  outcome<void> store_from(const value_type *from, int64_t num, write_mode mode = put) const {
+  DMI_CXX_HERE outcome<void> store_from(const value_type *from, int64_t num,
+                                        write_mode mode = put) const {
     return detail::check(write(from, num, mode, nullptr), "DMI_write");
   }
 
-  outcome<future<value_type>> load_async(read_mode mode = get) const {
-    return future<value_type>::begin("DMI_read",
-                                     [&](value_type *value, DMI_local_status_t *status) {
-                                       return read(value, 1, mode, status);
-                                     });
+  DMI_CXX_HERE outcome<future<value_type>> load_async(read_mode mode = get) const {
+    return future<value_type>::begin(
+        "DMI_read", [&](value_type * value, DMI_local_status_t * status)
+                        __attribute__((always_inline)) { return read(value, 1, mode, status); });
   }
   /* What it stores into must live as long as the future. */
-  outcome<future<void>> load_to_async(value_type *to, int64_t num, read_mode mode = get) const {
-    return future<void>::begin("DMI_read", [&](char *, DMI_local_status_t *status) {
-      return read(to, num, mode, status);
-    });
+  DMI_CXX_HERE outcome<future<void>> load_to_async(value_type *to, int64_t num,
+                                                   read_mode mode = get) const {
+    return future<void>::begin(
+        "DMI_read", [&](char *, DMI_local_status_t *status)
+                        __attribute__((always_inline)) { return read(to, num, mode, status); });
   }
-  outcome<future<void>> store_async(const value_type &value, write_mode mode = put) const {
+  DMI_CXX_HERE outcome<future<void>> store_async(const value_type &value,
+                                                 write_mode mode = put) const {
     return store_from_async(&value, 1, mode);
   }
   /* The elements may be used again at once. */
-  outcome<future<void>> store_from_async(const value_type *from, int64_t num,
-                                         write_mode mode = put) const {
-    return future<void>::begin("DMI_write", [&](char *, DMI_local_status_t *status) {
-      return write(from, num, mode, status);
-    });
+  DMI_CXX_HERE outcome<future<void>> store_from_async(const value_type *from, int64_t num,
+                                                      write_mode mode = put) const {
+    return future<void>::begin(
+        "DMI_write", [&](char *, DMI_local_status_t *status)
+                         __attribute__((always_inline)) { return write(from, num, mode, status); });
   }
 
   /* ---- Read-modify-write: one step at the owner ---- */
 
   /* Adds, and gives what was there before. */
-  outcome<value_type> fetch_add(value_type add, atomic_mode mode = put) const {
+  DMI_CXX_HERE outcome<value_type> fetch_add(value_type add, atomic_mode mode = put) const {
     check_number();
     int64_t old = 0;
     if (!fad(add, &old, mode, nullptr)) return detail::fail<value_type>("DMI_fad", DMI_errno());
     return static_cast<value_type>(old);
   }
-  outcome<future<int64_t>> fetch_add_async(value_type add, atomic_mode mode = put) const {
+  DMI_CXX_HERE outcome<future<int64_t>> fetch_add_async(value_type add,
+                                                        atomic_mode mode = put) const {
     check_number();
-    return future<int64_t>::begin("DMI_fad", [&](int64_t *old, DMI_local_status_t *status) {
-      return fad(add, old, mode, status);
-    });
+    return future<int64_t>::begin(
+        "DMI_fad", [&](int64_t * old, DMI_local_status_t * status)
+                       __attribute__((always_inline)) { return fad(add, old, mode, status); });
   }
   /* Stores, and gives what was there before. */
-  outcome<value_type> exchange(const value_type &value, atomic_mode mode = put) const {
+  DMI_CXX_HERE outcome<value_type> exchange(const value_type &value, atomic_mode mode = put) const {
     check_writable();
     value_type old;
     if (!DMI_fas(address_, detail::size_of<T>(), &value, &old, static_cast<int8_t>(mode), nullptr))
@@ -274,8 +277,8 @@ class ptr {
   }
   /* Stores `desired` if `expected` is there: true then.  Else `expected` becomes what is there
    * instead, as with std::atomic, so that a loop needs no load of its own. */
-  outcome<bool> compare_exchange(value_type &expected, const value_type &desired,
-                                 atomic_mode mode = put) const {
+  DMI_CXX_HERE outcome<bool> compare_exchange(value_type &expected, const value_type &desired,
+                                              atomic_mode mode = put) const {
     check_writable();
     detail::check_comparable<value_type>();
     value_type now = expected;
@@ -291,7 +294,7 @@ class ptr {
     return false;
   }
   /* Waits until something else than `old` is there, and gives that. */
-  outcome<value_type> wait_change(const value_type &old) const {
+  DMI_CXX_HERE outcome<value_type> wait_change(const value_type &old) const {
     detail::check_type<value_type>();
     value_type value;
     if (!DMI_watch(address_, detail::size_of<T>(), &old, &value, nullptr))
@@ -370,16 +373,18 @@ class ptr {
     int64_t size;
     return __builtin_mul_overflow(num, detail::size_of<T>(), &size) ? -1 : size;
   }
-  int32_t read(value_type *to, int64_t num, read_mode mode, DMI_local_status_t *status) const {
+  DMI_CXX_HERE int32_t read(value_type *to, int64_t num, read_mode mode,
+                            DMI_local_status_t *status) const {
     detail::check_type<value_type>();
     return DMI_read(address_, bytes(num), to, static_cast<int8_t>(mode), status);
   }
-  int32_t write(const value_type *from, int64_t num, write_mode mode,
-                DMI_local_status_t *status) const {
+  DMI_CXX_HERE int32_t write(const value_type *from, int64_t num, write_mode mode,
+                             DMI_local_status_t *status) const {
     check_writable();
     return DMI_write(address_, bytes(num), from, static_cast<int8_t>(mode), status);
   }
-  int32_t fad(value_type add, int64_t *old, atomic_mode mode, DMI_local_status_t *status) const {
+  DMI_CXX_HERE int32_t fad(value_type add, int64_t *old, atomic_mode mode,
+                           DMI_local_status_t *status) const {
     return DMI_fad(address_, static_cast<int64_t>(add), old, static_cast<int8_t>(mode), status);
   }
 
@@ -419,7 +424,7 @@ class local {
     other.writes_ = false;
   }
   local &operator=(local &&) = delete;
-  ~local() noexcept(false) {
+  DMI_CXX_HERE ~local() noexcept(false) {
     struct freeing {
       T *data;
       ~freeing() {
@@ -465,7 +470,7 @@ class local {
   }
 
   /* Writes the elements now, and no more at the end of its life. */
-  outcome<void> write_back() {
+  DMI_CXX_HERE outcome<void> write_back() {
     writes_ = false;
     return at_.store_from(data_, num_, mode_);
   }
@@ -566,28 +571,28 @@ class view {
   }
 
   /* A copy that is only read. */
-  outcome<local<value_type>> read(int64_t begin, int64_t end, read_mode mode) const {
+  DMI_CXX_HERE outcome<local<value_type>> read(int64_t begin, int64_t end, read_mode mode) const {
     return copy(begin, end, &mode, nullptr);
   }
-  outcome<local<value_type>> read(int64_t begin, int64_t end) const {
+  DMI_CXX_HERE outcome<local<value_type>> read(int64_t begin, int64_t end) const {
     return read(begin, end, reads_);
   }
-  outcome<local<value_type>> read() const {
+  DMI_CXX_HERE outcome<local<value_type>> read() const {
     return read(0, size_);
   }
   /* A copy that is written back. */
-  outcome<local<value_type>> edit(int64_t begin, int64_t end, read_mode mode,
-                                  write_mode back) const {
+  DMI_CXX_HERE outcome<local<value_type>> edit(int64_t begin, int64_t end, read_mode mode,
+                                               write_mode back) const {
     return copy(begin, end, &mode, &back);
   }
-  outcome<local<value_type>> edit(int64_t begin, int64_t end) const {
+  DMI_CXX_HERE outcome<local<value_type>> edit(int64_t begin, int64_t end) const {
     return edit(begin, end, reads_, writes_);
   }
   /* Zeros, which are not read, but written back. */
-  outcome<local<value_type>> make(int64_t begin, int64_t end, write_mode back) const {
+  DMI_CXX_HERE outcome<local<value_type>> make(int64_t begin, int64_t end, write_mode back) const {
     return copy(begin, end, nullptr, &back);
   }
-  outcome<local<value_type>> make(int64_t begin, int64_t end) const {
+  DMI_CXX_HERE outcome<local<value_type>> make(int64_t begin, int64_t end) const {
     return make(begin, end, writes_);
   }
 
@@ -595,8 +600,8 @@ class view {
   bool has(int64_t begin, int64_t end) const noexcept {
     return 0 <= begin && begin <= end && end <= size_;
   }
-  outcome<local<value_type>> copy(int64_t begin, int64_t end, const read_mode *read,
-                                  const write_mode *write) const {
+  DMI_CXX_HERE outcome<local<value_type>> copy(int64_t begin, int64_t end, const read_mode *read,
+                                               const write_mode *write) const {
     using made = local<value_type>;
     detail::check_type<value_type>();
     static_assert(!std::is_const_v<T> || std::is_same_v<made, local<value_type>>);
@@ -630,17 +635,17 @@ template <class T>
 class array : public view<T> {
  public:
   array() noexcept = default;
-  array(int64_t size, elements page, read_mode reads = get, write_mode writes = put) {
+  DMI_CXX_HERE array(int64_t size, elements page, read_mode reads = get, write_mode writes = put) {
     map(size, page.num, reads, writes);
   }
   template <int64_t Bytes>
-  array(int64_t size, page<Bytes>, read_mode reads = get, write_mode writes = put) {
+  DMI_CXX_HERE array(int64_t size, page<Bytes>, read_mode reads = get, write_mode writes = put) {
     static_assert(Bytes >= detail::size_of<T>() && Bytes % detail::size_of<T>() == 0,
                   "a page must hold whole elements: its bytes must be a multiple of the type's");
     map(size, Bytes / detail::size_of<T>(), reads, writes);
   }
   /* DMI_ESIZE unless whole elements fit into a page. */
-  array(int64_t size, bytes page, read_mode reads = get, write_mode writes = put) {
+  DMI_CXX_HERE array(int64_t size, bytes page, read_mode reads = get, write_mode writes = put) {
     const bool fits = page.num % detail::size_of<T>() == 0;
 #ifndef DMI_NO_EXCEPTIONS
     if (!fits || page.num <= 0)
@@ -660,7 +665,7 @@ class array : public view<T> {
     }
     return *this;
   }
-  ~array() {
+  DMI_CXX_HERE ~array() {
     unmap();
   }
 
@@ -675,7 +680,7 @@ class array : public view<T> {
   }
 
  private:
-  void map(int64_t size, int64_t page_elements, read_mode reads, write_mode writes) {
+  DMI_CXX_HERE void map(int64_t size, int64_t page_elements, read_mode reads, write_mode writes) {
     detail::check_type<T>();
     static_assert(!std::is_const_v<T>, "who makes an array writes it");
     int64_t address, page_bytes = 0;
@@ -686,7 +691,7 @@ class array : public view<T> {
     static_cast<view<T> &>(*this) = view<T>(ptr<T>(address), size, reads, writes);
     page_ = page_elements;
   }
-  void unmap() noexcept {
+  DMI_CXX_HERE void unmap() noexcept {
     if (*this) DMI_munmap(this->data().address(), nullptr);
   }
   int64_t page_ = 0;
@@ -697,7 +702,7 @@ class array : public view<T> {
 template <class T>
 class object : public ptr<T> {
  public:
-  explicit object(const T &value = T()) : all_(1, elements(1)) {
+  DMI_CXX_HERE explicit object(const T &value = T()) : all_(1, elements(1)) {
     if (!all_) return;
     static_cast<ptr<T> &>(*this) = all_.data();
     detail::constructs(

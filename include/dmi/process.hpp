@@ -10,33 +10,33 @@
 
 DMI_CXX_BEGIN
 
-inline outcome<int32_t> rank() {
+DMI_CXX_HERE outcome<int32_t> rank() {
   int32_t id = 0;
   if (!DMI_rank(&id)) return detail::fail<int32_t>("DMI_rank", DMI_errno());
   return id;
 }
 /* The next notice: waits for it. */
-inline outcome<DMI_node_t> poll() {
+DMI_CXX_HERE outcome<DMI_node_t> poll() {
   DMI_node_t node;
   if (!DMI_poll(&node)) return detail::fail<DMI_node_t>("DMI_poll", DMI_errno());
   return node;
 }
 /* The next notice, if there is one. */
-inline outcome<std::optional<DMI_node_t>> peek() {
+DMI_CXX_HERE outcome<std::optional<DMI_node_t>> peek() {
   using found_t = std::optional<DMI_node_t>;
   DMI_node_t node;
   int32_t found = DMI_FALSE;
   if (!DMI_peek(&node, &found)) return detail::fail<found_t>("DMI_peek", DMI_errno());
   return found ? found_t(node) : found_t();
 }
-inline outcome<void> welcome(int32_t dmi_id) {
+DMI_CXX_HERE outcome<void> welcome(int32_t dmi_id) {
   return detail::check(DMI_welcome(dmi_id), "DMI_welcome");
 }
-inline outcome<void> goodbye(int32_t dmi_id) {
+DMI_CXX_HERE outcome<void> goodbye(int32_t dmi_id) {
   return detail::check(DMI_goodbye(dmi_id), "DMI_goodbye");
 }
 /* The members at this time. */
-inline outcome<std::vector<DMI_node_t>> nodes() {
+DMI_CXX_HERE outcome<std::vector<DMI_node_t>> nodes() {
   using nodes_t = std::vector<DMI_node_t>;
   nodes_t all(16);
   int32_t num = 0;
@@ -58,24 +58,24 @@ inline constexpr int64_t uncaught = INT64_MIN;
 class thread {
  public:
   thread() = default;
-  static outcome<thread> create(int32_t dmi_id, int64_t argument) {
+  DMI_CXX_HERE static outcome<thread> create(int32_t dmi_id, int64_t argument) {
     thread made;
     if (!DMI_create(&made.thread_, dmi_id, argument, nullptr))
       return detail::fail<thread>("DMI_create", DMI_errno());
     return made;
   }
   template <class T>
-  static outcome<thread> create(int32_t dmi_id, ptr<T> argument) {
+  DMI_CXX_HERE static outcome<thread> create(int32_t dmi_id, ptr<T> argument) {
     return create(dmi_id, argument.address());
   }
   /* Waits for its end, and gives what DMI_thread has returned; dmi::uncaught if that was left by an
    * exception. */
-  outcome<int64_t> join() const {
+  DMI_CXX_HERE outcome<int64_t> join() const {
     int64_t value = 0;
     if (!DMI_join(thread_, &value, nullptr)) return detail::fail<int64_t>("DMI_join", DMI_errno());
     return value;
   }
-  outcome<void> detach() const {
+  DMI_CXX_HERE outcome<void> detach() const {
     return detail::check(DMI_detach(thread_, nullptr), "DMI_detach");
   }
   DMI_thread_t handle() const noexcept {

@@ -34,27 +34,27 @@ class mutex {
     return address_;
   }
 
-  outcome<void> acquire() {
+  DMI_CXX_HERE outcome<void> acquire() {
     if (DMI_mutex_lock(address_)) return detail::done();
     return failed("DMI_mutex_lock");
   }
 #ifdef DMI_NO_EXCEPTIONS
-  void lock() {
+  DMI_CXX_HERE void lock() {
     whole(acquire(), "DMI_mutex_lock");
   }
-  bool try_lock() {
+  DMI_CXX_HERE bool try_lock() {
     return whole(try_acquire(), "DMI_mutex_trylock");
   }
 #else
-  void lock() {
+  DMI_CXX_HERE void lock() {
     acquire();
   }
-  bool try_lock() {
+  DMI_CXX_HERE bool try_lock() {
     return try_acquire();
   }
 #endif
   template <class Mend>
-  outcome<void> lock_mending(Mend mend) {
+  DMI_CXX_HERE outcome<void> lock_mending(Mend mend) {
     if (DMI_mutex_lock(address_)) return detail::done();
     const int32_t code = DMI_errno();
     if (code != DMI_EOWNERDEAD) return detail::fail<void>("DMI_mutex_lock", code);
@@ -63,7 +63,7 @@ class mutex {
     lock.release();
     return detail::check(DMI_mutex_consistent(address_), "DMI_mutex_consistent");
   }
-  outcome<bool> try_acquire() {
+  DMI_CXX_HERE outcome<bool> try_acquire() {
     int32_t held = DMI_FALSE;
     if (!DMI_mutex_trylock(address_, &held)) {
       const int32_t code = DMI_errno();
@@ -74,7 +74,7 @@ class mutex {
   }
   /* When the mutex is gone, with its mapping or with a process, that is no failure.  One of the
    * program (DMI_EHOLDER, DMI_EINVAL) prints a line, and aborts. */
-  void unlock() noexcept {
+  DMI_CXX_HERE void unlock() noexcept {
     if (DMI_mutex_unlock(address_)) return;
     const int32_t code = DMI_errno();
     if (code != DMI_EADDR && code != DMI_ELOST) detail::die("DMI_mutex_unlock", code);
@@ -103,21 +103,21 @@ class condition_variable {
   explicit condition_variable(ptr<DMI_cond_t> at) noexcept : address_(at.address()) {
   }
 
-  outcome<void> wait(std::unique_lock<mutex> &lock) {
+  DMI_CXX_HERE outcome<void> wait(std::unique_lock<mutex> &lock) {
     return detail::check(DMI_cond_wait(address_, lock.mutex()->address()), "DMI_cond_wait");
   }
   template <class Predicate>
-  outcome<void> wait(std::unique_lock<mutex> &lock, Predicate is_so) {
+  DMI_CXX_HERE outcome<void> wait(std::unique_lock<mutex> &lock, Predicate is_so) {
     while (!is_so()) {
       if (!DMI_cond_wait(address_, lock.mutex()->address()))
         return detail::fail<void>("DMI_cond_wait", DMI_errno());
     }
     return detail::done();
   }
-  outcome<void> notify_one() {
+  DMI_CXX_HERE outcome<void> notify_one() {
     return detail::check(DMI_cond_signal(address_), "DMI_cond_signal");
   }
-  outcome<void> notify_all() {
+  DMI_CXX_HERE outcome<void> notify_all() {
     return detail::check(DMI_cond_broadcast(address_), "DMI_cond_broadcast");
   }
 
@@ -142,23 +142,23 @@ constexpr DMI_type_t reduced_type() {
 /* One thread's use of a barrier. */
 class barrier {
  public:
-  explicit barrier(ptr<DMI_barrier_t> at) {
+  DMI_CXX_HERE explicit barrier(ptr<DMI_barrier_t> at) {
     is_made_ =
         detail::constructs(DMI_local_barrier_init(&local_, at.address()), "DMI_local_barrier_init");
   }
   barrier(const barrier &) = delete;
   barrier &operator=(const barrier &) = delete;
-  ~barrier() {
+  DMI_CXX_HERE ~barrier() {
     if (is_made_) DMI_local_barrier_destroy(&local_);
   }
 
   /* Waits until `threads` threads have come. */
-  outcome<void> arrive_and_wait(int32_t threads) {
+  DMI_CXX_HERE outcome<void> arrive_and_wait(int32_t threads) {
     return detail::check(DMI_local_barrier_sync(&local_, threads), "DMI_local_barrier_sync");
   }
   /* Combines the numbers of all threads: barrier.reduce(part, DMI_OP_SUM, threads). */
   template <class T>
-  outcome<T> reduce(T part, DMI_op_t op, int32_t threads) {
+  DMI_CXX_HERE outcome<T> reduce(T part, DMI_op_t op, int32_t threads) {
     constexpr DMI_type_t type = detail::reduced_type<T>();
     if (!DMI_local_barrier_allreduce_op(&local_, op, type, &part, &part, 1, threads))
       return detail::fail<T>("DMI_local_barrier_allreduce_op", DMI_errno());

@@ -171,13 +171,20 @@ static uint64_t number_of(struct die *die, unsigned name) {
   return lib.attr(die, name, &attribute) && lib.formudata(&attribute, &number) == 0 ? number : 0;
 }
 
+/* The source and line from which this inlined function is called.  NULL: not known. */
+static const char *call_of(struct die *unit, struct die *inlined, int *line) {
+  const uint64_t file = number_of(inlined, AT_CALL_FILE);
+  void *files;
+  *line = (int)number_of(inlined, AT_CALL_LINE);
+  return *line && lib.getsrcfiles(unit, &files, NULL) == 0 ? lib.filesrc(files, file, NULL, NULL)
+                                                           : NULL;
+}
+
 /* Where this inlined function is called: " at prog.c:42", if that is known. */
 static void add_call(char *text, size_t capacity, struct die *unit, struct die *inlined) {
-  const uint64_t file = number_of(inlined, AT_CALL_FILE), line = number_of(inlined, AT_CALL_LINE);
-  const char *path = NULL;
-  void *files;
-  if (lib.getsrcfiles(unit, &files, NULL) == 0) path = lib.filesrc(files, file, NULL, NULL);
-  if (path && line) add(text, capacity, " at %s:%" PRIu64, base_name(path), line);
+  int line;
+  const char *path = call_of(unit, inlined, &line);
+  if (path) add(text, capacity, " at %s:%d", base_name(path), line);
 }
 
 /* The entries that an address lies in, from the innermost one to its function.  0: not known; else
@@ -191,25 +198,55 @@ static int find_scopes(struct die *unit, uint64_t address, struct die **all) {
   return lib.getscopes_die(&innermost, all);
 }
 
+/* A header of dmi.hpp: .../dmi/memory.hpp. */
+static bool is_own(const char *path) {
+  const char *name = base_name(path);
+  const size_t length = strlen(name);
+  return name - path >= 4 && memcmp(name - 4, "dmi/", 4) == 0 && length > 4 &&
+         strcmp(name + length - 4, ".hpp") == 0;
+}
+
+/* The functions around an address, from the innermost one. */
+struct around {
+  struct die *unit, *all; /* `all` is to be freed */
+  int num, first;         /* of `all`; the first to be told */
+};
+
+/* Functions of dmi.hpp are passed over, if it is known who calls them: *source and *number become
+ * those of the call. */
+static void pass_own(struct around *around, const char **source, int *number) {
+  const char *path = *source;
+  int line = *number;
+  for (int i = 0; i < around->num && is_own(path); i++) {
+    const int tag = lib.tag(&around->all[i]);
+    if (tag == TAG_FUNCTION) return;
+    if (tag != TAG_INLINED) continue;
+    path = call_of(around->unit, &around->all[i], &line);
+    if (!path) return;
+    if (is_own(path)) continue;
+    around->first = i + 1;
+    *source = path;
+    *number = line;
+  }
+}
+
 /* With the lock held: "put, inlined in fill at prog.c:42", or only the name of the function. */
-static void add_functions(char *text, size_t capacity, void *module, uint64_t address,
+static void add_functions(char *text, size_t capacity, const struct around *around,
                           const char *function) {
   static const char *const between[] = {"", ", inlined in ", ", in "};
-  uint64_t bias = 0;
-  struct die *unit = lib.addrdie(module, address, &bias), *all = NULL, *inlined = NULL;
-  const int num = find_scopes(unit, address - bias, &all);
+  struct die *inlined = NULL;
   uint32_t depth = 0;
-  for (int i = 0; i < num; i++) {
-    const int tag = lib.tag(&all[i]);
-    const char *name = lib.diename(&all[i]);
+  for (int i = around->first; i < around->num; i++) {
+    struct die *die = &around->all[i];
+    const int tag = lib.tag(die);
+    const char *name = lib.diename(die);
     if (tag != TAG_INLINED && tag != TAG_FUNCTION) continue;
     add(text, capacity, "%s%.100s", between[depth < 2 ? depth : 2], name ? name : function);
-    if (depth++) add_call(text, capacity, unit, inlined);
-    inlined = &all[i];
+    if (depth++) add_call(text, capacity, around->unit, inlined);
+    inlined = die;
     if (tag == TAG_FUNCTION) break;
   }
   if (!depth) add(text, capacity, "%.100s", function);
-  if (num > 0) free(all);
 }
 
 /* With the lock held. False: the line is not known; *function is set even then (NULL: not
@@ -217,6 +254,8 @@ static void add_functions(char *text, size_t capacity, void *module, uint64_t ad
 static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
   void *module, *line;
   const char *source = NULL;
+  struct around around = {0};
+  uint64_t bias = 0;
   char *plain;
   int number = 0;
   *function = NULL;
@@ -227,13 +266,18 @@ static bool by_line(char *text, size_t capacity, uint64_t address, const char **
   line = lib.getsrc(module, address);
   if (line) source = lib.lineinfo(line, NULL, &number, NULL, NULL, NULL);
   if (!source) return false;
+  around.unit = lib.addrdie(module, address, &bias);
+  around.num = find_scopes(around.unit, address - bias, &around.all);
+  pass_own(&around, &source, &number);
   snprintf(text, capacity, "%s:%d", base_name(source), number);
-  if (!*function) return true;
-  plain = name_in_source(*function);
-  add(text, capacity, " (");
-  add_functions(text, capacity, module, address, plain ? plain : *function);
-  add(text, capacity, ")");
-  free(plain);
+  if (*function) {
+    plain = name_in_source(*function);
+    add(text, capacity, " (");
+    add_functions(text, capacity, &around, plain ? plain : *function);
+    add(text, capacity, ")");
+    free(plain);
+  }
+  if (around.num > 0) free(around.all);
   return true;
 }
 

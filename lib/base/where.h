@@ -12,7 +12,8 @@
 /* Writes "prog.c:42 (DMI_main)" for a return address, if the program has debug information (cc
  * -g) and libdw of elfutils is installed; otherwise "./prog+0x1234", which addr2line reads, and
  * what is missing. If the compiler has put that function into others:
- * "prog.c:42 (put, inlined in fill at prog.c:60, in DMI_main at prog.c:80)". Any thread; slow. */
+ * "prog.c:42 (put, inlined in fill at prog.c:60, in DMI_main at prog.c:80)". Functions of dmi.hpp
+ * are passed over: their caller's line is told. Any thread; slow. */
 void dmi_where(char *text, size_t capacity, const void *caller);
 /* The same without what is missing.  False: the line is not known.  *function (may be NULL): its
  * name, which stays, or that of the function into which it was inlined; NULL: not known. */

@@ -74,6 +74,14 @@ save('two.cc', "#define DMI_NO_EXCEPTIONS\n#include \"dmi.hpp\"\nint64_t other()
 my ($status, $out) = run("$build/bin/dmicxx $strict one.cc two.cc -o both && $build/bin/dmirun -l 0 ./both 2> /dev/null");
 is($out, "42 7\n", 'a program of files with exceptions and without');
 
+# Lines about calls name the line of the program, not one of dmi.hpp, without optimization, too.
+save('lines.cc', "#include \"dmi.hpp\"\nvoid DMI_main(int, char **) {\n  try {\n    dmi::ptr<int64_t>(8).fetch_add(1);\n  } catch (const dmi::error &) {\n  }\n"
+  . "  try {\n    (void)dmi::ptr<int64_t>(8).load_async();\n  } catch (const dmi::error &) {\n  }\n  try {\n    dmi::view<const int64_t>(dmi::ptr<const int64_t>(8), 1).read();\n  } catch (const dmi::error &) {\n  }\n}\n");
+for my $how ('-O0', '-O2') {
+  ($status, $out) = run("$build/bin/dmicxx $strict -g $how lines.cc -o lines && $build/bin/dmirun -l 0 --on-error print ./lines");
+  is(join(' ', $out =~ /^dmi: .*?(\w+\.\w+:\d+) \(.*: (DMI_\w+)\(0x8,/mg), 'lines.cc:4 DMI_fad lines.cc:8 DMI_read lines.cc:12 DMI_read', "$how: lines of the program") or diag($out);
+}
+
 # ---- What is refused ---------------------------------------------------------------------------
 
 my %refused = (

@@ -51,7 +51,7 @@ test_unit_ox_group_test_SOURCES = test/unit/ox_group_test.c test/unit/ox_world.h
 test_unit_ox_group_test_LDADD = $(ox_libs) -lcmocka
 
 check_PROGRAMS += test/unit/where_test
-test_unit_where_test_SOURCES = test/unit/where_test.c
+test_unit_where_test_SOURCES = test/unit/where_test.c test/unit/dmi/where_own.hpp
 test_unit_where_test_LDADD = $(unit_libs)
 
 check_PROGRAMS += test/unit/trace_hold_test

@@ -25,6 +25,8 @@ __attribute__((noinline)) static void note(void) {
     __asm__ volatile(""); \
   } while (0)
 
+#include "dmi/where_own.hpp"
+
 __attribute__((always_inline)) static inline void put(void) {
   NOTE(); /* line: put */
 }
@@ -45,6 +47,21 @@ __attribute__((noinline)) static void once(void) {
 
 __attribute__((noinline)) static void twice(void) {
   fill(); /* line: twice */
+  __asm__ volatile("");
+}
+
+__attribute__((noinline)) static void calls_own(void) {
+  own(); /* line: calls own */
+  __asm__ volatile("nop\n nop");
+}
+
+__attribute__((always_inline)) static inline void between(void) {
+  own(); /* line: between */
+  __asm__ volatile("nop\n nop\n nop");
+}
+
+__attribute__((noinline)) static void calls_between(void) {
+  between(); /* line: calls between */
   __asm__ volatile("");
 }
 
@@ -75,6 +92,18 @@ static void test_plain(void **state) {
   check("where_test.c:%d (plain)", "plain", "plain", "plain");
 }
 
+static void test_own(void **state) {
+  (void)state;
+  calls_own();
+  check("where_test.c:%d (calls_own)", "calls own", "calls own", "calls own");
+  calls_between();
+  check("where_test.c:%d (between, inlined in calls_between at where_test.c:%d)", "between",
+        "calls between", "between");
+  own_not_inlined(); /* nobody is known who calls it */
+  if (!dmi_where_names() || strstr(place, "compile with -g")) skip();
+  assert_non_null(strstr(place, "own_inner"));
+}
+
 static void test_inlined(void **state) {
   (void)state;
   once();
@@ -91,6 +120,7 @@ static void test_inlined_twice(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_own),
       cmocka_unit_test(test_inlined),
       cmocka_unit_test(test_inlined_twice),
   };
