@@ -115,21 +115,19 @@ static void hex8(char out[17], const uint8_t *bytes) {
 }
 
 /* Names of what interpreters run have parts, as "prog.py 1a2b3c, Python 3.11.2": the first that
- * differs, as "; what differs: ...".  "": the names do not tell. */
-static void add_difference(char *text, size_t size, const char *mine, const char *theirs) {
+ * differs, as "'prog.py 1a2b3c' here, 'prog.py 4d5e6f' there".  False: the names do not tell. */
+static bool differs(char *text, size_t size, const char *mine, const char *theirs) {
   static const char between[] = ", ";
-  *text = 0;
-  if (!strstr(mine, between) || !strstr(theirs, between)) return;
+  if (!strstr(mine, between) || !strstr(theirs, between)) return false;
   for (;;) {
     const char *a = strstr(mine, between), *b = strstr(theirs, between);
     const size_t len = a ? (size_t)(a - mine) : strlen(mine);
     const size_t other = b ? (size_t)(b - theirs) : strlen(theirs);
     if (len != other || memcmp(mine, theirs, len) != 0) {
-      snprintf(text, size, "; what differs first: '%.*s' here, '%.*s' there", (int)len, mine,
-               (int)other, theirs);
-      return;
+      snprintf(text, size, "'%.*s' here, '%.*s' there", (int)len, mine, (int)other, theirs);
+      return true;
     }
-    if (!a || !b) return;
+    if (!a || !b) return false;
     mine = a + sizeof(between) - 1;
     theirs = b + sizeof(between) - 1;
   }
@@ -138,7 +136,7 @@ static void add_difference(char *text, size_t size, const char *mine, const char
 bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *theirs,
                      const char *there, char why[DMI_REFUSE_TEXT]) {
   static const uint8_t none[16];
-  char a[17], b[17], what[2 * sizeof mine->name + 64];
+  char a[17], b[17], what[2 * sizeof mine->name + 24];
   if (mine->version != theirs->version) {
     snprintf(why, DMI_REFUSE_TEXT,
              "this process speaks wire version %u of DMI, %s version %u: link both with the same "
@@ -149,14 +147,20 @@ bool dmi_hello_match(const struct dmi_hello *mine, const struct dmi_hello *their
   bool votes =
       all_zero(mine->build, sizeof mine->build) || all_zero(theirs->build, sizeof theirs->build);
   if (!votes && memcmp(mine->build, theirs->build, sizeof mine->build) != 0) {
+    if (differs(what, sizeof what, mine->name, theirs->name)) {
+      snprintf(why, DMI_REFUSE_TEXT,
+               "this process runs '%s', but %s runs '%s'; what differs first: %s: all processes "
+               "must run the same script, modules, Python and DMI",
+               mine->name, there, theirs->name, what);
+      return false;
+    }
     hex8(a, mine->build);
     hex8(b, theirs->build);
-    add_difference(what, sizeof what, mine->name, theirs->name);
     snprintf(why, DMI_REFUSE_TEXT,
-             "this process runs '%s' (build %s), but %s runs '%s' (build %s)%s: all processes must "
+             "this process runs '%s' (build %s), but %s runs '%s' (build %s): all processes must "
              "run the same executable file or script (and modules); copy it, or compile on one "
              "machine only",
-             mine->name, a, there, theirs->name, b, what);
+             mine->name, a, there, theirs->name, b);
     return false;
   }
   bool joining = memcmp(mine->program, none, sizeof none) == 0 ||
