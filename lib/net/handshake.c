@@ -113,7 +113,9 @@ static void refuse(struct dmi_handshake *handshake, const char *why) {
 
 uint8_t dmi_handshake_flags(const struct dmi_net *net) {
   unsigned flags = net->encrypt ? DMI_CALL_ENCRYPT : 0;
-  if (dmi_seal_has_aes()) flags |= DMI_CALL_AES;
+  /* a joiner does not know yet whether the program seals; a member of one that does not needs no
+   * library */
+  if ((net->encrypt || net->uid == 0) && dmi_seal_has_ocb()) flags |= DMI_CALL_OCB;
   return (uint8_t)flags;
 }
 

@@ -243,6 +243,7 @@ static struct dmi_net *make(const struct dmi_net_config *config,
   net->stream = config->stream ? config->stream : &dmi_stream_none;
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;
+  if (net->encrypt) (void)dmi_seal_has_ocb(); /* loads a library before the program has threads */
   if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
   net->handler = *handler;
   net->next_temp = DMI_NET_TEMP + 1;

@@ -345,8 +345,10 @@ static inline bool dmi_outgoing_is_empty(const struct dmi_net_peer *peer) {
 bool dmi_outgoing_append(struct dmi_net_peer *peer, struct dmi_msg *msg); /* false: no memory */
 /* If the queue is empty, moves a part of the bulk there. False: no memory. */
 bool dmi_outgoing_refill(struct dmi_net_peer *peer);
-/* Fills `iov` with the unsent bytes at the head of the queue; returns the number of parts. */
-size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]);
+/* Fills `iov` with the unsent bytes at the head of the queue; returns the number of parts. Bit i of
+ * *borrowed: part i is memory of the caller, who may change it meanwhile. */
+size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV],
+                           uint64_t *borrowed);
 /* Removes `bytes` bytes, which were sent, from the queue. Returns the segments that are
  * finished; the caller frees their payloads, */
 struct dmi_seg *dmi_outgoing_consume(struct dmi_net_peer *peer, uint64_t bytes);

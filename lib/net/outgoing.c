@@ -256,14 +256,18 @@ void dmi_outgoing_free(struct dmi_seg *list) {
 /* ---- What goes out ----------------------------------------------------------------------------
  */
 
-size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV]) {
+size_t dmi_outgoing_gather(struct dmi_net_peer *peer, struct iovec iov[DMI_NET_IOV],
+                           uint64_t *borrowed) {
   size_t num = 0;
+  _Static_assert(DMI_NET_IOV <= 64, "a bit for each");
+  *borrowed = 0;
   close_envelope(peer); /* its header may be sent from here on */
   for (struct dmi_seg *seg = peer->head; seg != NULL && num + 2 <= DMI_NET_IOV; seg = seg->next) {
     if (seg->end > seg->start) {
       iov[num++] = (struct iovec){seg->bytes + seg->start, seg->end - seg->start};
     }
     if (seg->big.len > seg->sent) {
+      if (seg->big.frame == NULL) *borrowed |= (uint64_t)1 << num;
       iov[num].iov_base = (void *)(uintptr_t)(seg->big.ptr + seg->sent);
       iov[num++].iov_len = seg->big.len - seg->sent;
     }

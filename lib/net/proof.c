@@ -69,11 +69,11 @@ static void prove(const struct dmi_proof *proof, const uint8_t *key, unsigned ch
   hash(out, DMI_PROOF_BYTES, key, "DMI proof", proof->said, sizeof proof->said, NULL, 0);
 }
 
-/* AES-256-GCM if both can. The flags are in the hashes, so nobody else can change them. */
+/* AES-256-OCB if both can. The flags are in the hashes, so nobody else can change them. */
 static enum dmi_cipher chosen(const struct dmi_proof *proof) {
   const uint8_t both =
-      proof->said[AT_FLAGS] & proof->said[DMI_CALL_BYTES + AT_FLAGS] & DMI_CALL_AES;
-  return both != 0 ? DMI_CIPHER_AES : DMI_CIPHER_CHACHA;
+      proof->said[AT_FLAGS] & proof->said[DMI_CALL_BYTES + AT_FLAGS] & DMI_CALL_OCB;
+  return both != 0 ? DMI_CIPHER_OCB : DMI_CIPHER_CHACHA;
 }
 
 /* `theirs`: the other's public key; `mine_first`: we have sent CALL. */

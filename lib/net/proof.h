@@ -26,8 +26,8 @@
 
 /* A flag in CALL and ANSWER: this end's program seals everything. */
 #define DMI_CALL_ENCRYPT 1u
-/* This end can seal by AES-256-GCM, by instructions of its processor. */
-#define DMI_CALL_AES 2u
+/* This end can seal by AES-256-OCB, by instructions of its processor. */
+#define DMI_CALL_OCB 2u
 
 /* The state of one end until the connection is established. */
 struct dmi_proof {

@@ -336,7 +336,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
 /* Opens the next record if it is complete (then *whole is true). False: the bytes are not what
  * the other end has sent. */
 static bool open_record(struct dmi_conn *conn, bool *whole) {
-  const unsigned char *record = conn->in + conn->in_start;
+  unsigned char *record = conn->in + conn->in_start;
   size_t have = conn->in_end - conn->in_start;
   *whole = false;
   if (conn->tampered) return false;

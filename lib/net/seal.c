@@ -1,13 +1,16 @@
 /*
- * seal.c - records of ChaCha20-Poly1305 or AES-256-GCM, by libcrypto or libsodium.
+ * seal.c - records of AES-256-OCB or ChaCha20-Poly1305, by libgcrypt or libsodium.
  *
- * libcrypto is two to three times as fast on processors with wide vectors; without it sealing does
- * not keep up with a network of 10 Gbit/s. It is loaded when the first seal is made, because
- * linking it would cost every process a millisecond at its start. If it is not installed, or fails,
- * libsodium is used.
+ * libgcrypt is loaded when it is first asked for, because linking it would cost every process a
+ * part of a millisecond at its start. If it is not installed, libsodium is used, which has no
+ * AES-256-OCB.
  *
- * Each key of AES-256-GCM is a hash of the direction's key and of the number of its first record,
- * divided by DMI_SEAL_AES_RECORDS.
+ * Each key of AES-256-OCB is a hash of the direction's key and of the number of its first record,
+ * divided by DMI_SEAL_OCB_RECORDS.
+ *
+ * The tag of AES-256-OCB is made of the plain bytes, which are read once to encrypt them and once
+ * for the tag. So nobody may change them meanwhile: bytes that may change are copied first, and a
+ * record that does not open into its place is opened once more, where nobody else writes.
  *
  * Must not report success for bytes that are not authenticated; `out` may be written before that is
  * known.
@@ -28,72 +31,117 @@
 
 #include "base/library.h"
 
-/* ---- libcrypto, as OpenSSL 3 documents it -----------------------------------------------------
+/* For calls that cannot fail with correct arguments. */
+static void must(bool good) {
+  if (!good) abort();
+}
+
+/* ---- libgcrypt, as its manual documents it ----------------------------------------------------
+ *
+ * The program may use it, too, and initialize it before or afterwards, as its manual says: so no
+ * more is done here than gcry_check_version does, which may be called many times, and which prints
+ * nothing. No secure memory is used, so none is set up.
  */
 
-#define GET_TAG 0x10 /* EVP_CTRL_AEAD_GET_TAG */
-#define SET_TAG 0x11
-
-struct evp {
-  void *(*fetch)(void *library, const char *name, const char *properties);
-  void *(*ctx_new)(void);
-  void (*ctx_free)(void *ctx);
-  int (*init)(void *ctx, const void *cipher, const unsigned char *key, const unsigned char *nonce,
-              int encrypt, const void *params);
-  int (*update)(void *ctx, unsigned char *out, int *out_size, const unsigned char *in, int size);
-  int (*final)(void *ctx, unsigned char *out, int *out_size);
-  int (*ctrl)(void *ctx, int what, int size, void *arg);
-  void *ciphers[DMI_CIPHERS]; /* NULL: there is no libcrypto */
+enum {
+  ALGO_AES256 = 9,     /* GCRY_CIPHER_AES256 */
+  ALGO_CHACHA20 = 316, /* GCRY_CIPHER_CHACHA20 */
+  MODE_POLY1305 = 10,  /* GCRY_CIPHER_MODE_POLY1305 */
+  MODE_OCB = 11,       /* GCRY_CIPHER_MODE_OCB */
+  LAST_PART = 5        /* GCRYCTL_FINALIZE: the next bytes are the last ones */
 };
 
-static struct evp evp;
-static pthread_once_t evp_once = PTHREAD_ONCE_INIT;
-static bool evp_off;
+struct gcrypt {
+  const char *(*check_version)(const char *least);
+  char *(*get_config)(int mode, const char *what);
+  void (*free)(void *bytes);
+  unsigned (*open)(void **ctx, int algo, int mode, unsigned flags);
+  void (*close)(void *ctx); /* also wipes the key */
+  unsigned (*setkey)(void *ctx, const void *key, size_t size);
+  unsigned (*setiv)(void *ctx, const void *nonce, size_t size);
+  unsigned (*authenticate)(void *ctx, const void *bytes, size_t size);
+  unsigned (*ctl)(void *ctx, int what, void *buf, size_t size);
+  /* `in` is NULL: in place */
+  unsigned (*encrypt)(void *ctx, void *out, size_t out_size, const void *in, size_t size);
+  unsigned (*decrypt)(void *ctx, void *out, size_t out_size, const void *in, size_t size);
+  unsigned (*gettag)(void *ctx, void *tag, size_t size);
+  unsigned (*checktag)(void *ctx, const void *tag, size_t size); /* in constant time */
+  bool has[DMI_CIPHERS];
+};
+
+static struct gcrypt gcrypt;
+static pthread_once_t gcrypt_once = PTHREAD_ONCE_INIT;
+static _Atomic bool gcrypt_off, ocb_off;
+
+static bool can_open(enum dmi_cipher cipher) {
+  void *ctx = NULL;
+  const bool aes = cipher == DMI_CIPHER_OCB;
+  if (gcrypt.open(&ctx, aes ? ALGO_AES256 : ALGO_CHACHA20, aes ? MODE_OCB : MODE_POLY1305, 0) != 0)
+    return false; /* as in FIPS mode */
+  gcrypt.close(ctx);
+  return true;
+}
+
+/* True if libgcrypt uses instructions for AES. It says so itself, as it knows more processors, and
+ * can be told not to (/etc/gcrypt/hwf.deny). */
+static bool has_instructions(void) {
+  static const char *const names[] = {":intel-aesni:", ":arm-aes:", ":ppc-vcrypto:"};
+  char *list = gcrypt.get_config(0, "hwflist"); /* "hwflist:intel-bmi2:intel-aesni:" */
+  bool found = false;
+  for (size_t i = 0; list != NULL && i < sizeof names / sizeof *names; i++)
+    if (strstr(list, names[i]) != NULL) found = true;
+  gcrypt.free(list);
+  return found;
+}
 
 static void load(void) {
   static const struct dmi_symbol wanted[] = {
-      {"EVP_CIPHER_fetch", offsetof(struct evp, fetch)},
-      {"EVP_CIPHER_CTX_new", offsetof(struct evp, ctx_new)},
-      {"EVP_CIPHER_CTX_free", offsetof(struct evp, ctx_free)},
-      {"EVP_CipherInit_ex2", offsetof(struct evp, init)},
-      {"EVP_CipherUpdate", offsetof(struct evp, update)},
-      {"EVP_CipherFinal_ex", offsetof(struct evp, final)},
-      {"EVP_CIPHER_CTX_ctrl", offsetof(struct evp, ctrl)},
+      {"gcry_check_version", offsetof(struct gcrypt, check_version)},
+      {"gcry_get_config", offsetof(struct gcrypt, get_config)},
+      {"gcry_free", offsetof(struct gcrypt, free)},
+      {"gcry_cipher_open", offsetof(struct gcrypt, open)},
+      {"gcry_cipher_close", offsetof(struct gcrypt, close)},
+      {"gcry_cipher_setkey", offsetof(struct gcrypt, setkey)},
+      {"gcry_cipher_setiv", offsetof(struct gcrypt, setiv)},
+      {"gcry_cipher_authenticate", offsetof(struct gcrypt, authenticate)},
+      {"gcry_cipher_ctl", offsetof(struct gcrypt, ctl)},
+      {"gcry_cipher_encrypt", offsetof(struct gcrypt, encrypt)},
+      {"gcry_cipher_decrypt", offsetof(struct gcrypt, decrypt)},
+      {"gcry_cipher_gettag", offsetof(struct gcrypt, gettag)},
+      {"gcry_cipher_checktag", offsetof(struct gcrypt, checktag)},
   };
-  if (dmi_library_load("libcrypto.so.3", &evp, wanted, sizeof wanted / sizeof *wanted)) {
-    evp.ciphers[DMI_CIPHER_CHACHA] = evp.fetch(NULL, "ChaCha20-Poly1305", NULL);
-    evp.ciphers[DMI_CIPHER_AES] = evp.fetch(NULL, "AES-256-GCM", NULL);
-  }
+  if (!dmi_library_load("libgcrypt.so.20", &gcrypt, wanted, sizeof wanted / sizeof *wanted)) return;
+  if (gcrypt.check_version(NULL) == NULL) return;
+  gcrypt.has[DMI_CIPHER_CHACHA] = can_open(DMI_CIPHER_CHACHA);
+  gcrypt.has[DMI_CIPHER_OCB] = has_instructions() && can_open(DMI_CIPHER_OCB);
 }
 
-static bool has_evp(enum dmi_cipher cipher) {
-  pthread_once(&evp_once, load);
-  return evp.ciphers[cipher] != NULL && !evp_off;
+static bool has_gcrypt(enum dmi_cipher cipher) {
+  pthread_once(&gcrypt_once, load);
+  return gcrypt.has[cipher];
 }
 
 const char *dmi_seal_by(void) {
-  return has_evp(DMI_CIPHER_CHACHA) ? "libcrypto" : "libsodium";
+  return has_gcrypt(DMI_CIPHER_CHACHA) && !atomic_load(&gcrypt_off) ? "libgcrypt" : "libsodium";
 }
 
-static _Atomic bool aes_off;
-
-bool dmi_seal_has_aes(void) {
-  return crypto_aead_aes256gcm_is_available() != 0 && !atomic_load(&aes_off);
+bool dmi_seal_has_ocb(void) {
+  return has_gcrypt(DMI_CIPHER_OCB) && !atomic_load(&gcrypt_off) && !atomic_load(&ocb_off);
 }
 
-void dmi_seal_without_aes(bool without) {
-  atomic_store(&aes_off, without);
+void dmi_seal_without_ocb(bool without) {
+  atomic_store(&ocb_off, without);
 }
 
 void dmi_seal_plainly(bool plainly) {
-  evp_off = plainly;
+  atomic_store(&gcrypt_off, plainly);
 }
 
 /* ---- The processor's vector registers ---------------------------------------------------------
  *
- * OpenSSL 3.0's ChaCha20-Poly1305 for AVX-512 returns with the upper halves of these registers in
- * use.  Every SSE instruction of the thread then waits for the one before it, and so it is in the
- * threads that this one makes: floating-point code runs at a tenth of its speed.
+ * A library may return with the upper halves of these registers in use (OpenSSL 3.0 does).  Every
+ * SSE instruction of the thread then waits for the one before it, and so it is in the threads that
+ * this one makes: floating-point code runs at a tenth of its speed.
  */
 
 #ifdef __x86_64__
@@ -101,8 +149,7 @@ __attribute__((target("avx"))) static void zero_upper(void) {
   _mm256_zeroupper();
 }
 
-/* Called after all calls of libcrypto, and of libsodium, which may use the same vector
- * instructions. */
+/* Called after all calls of libgcrypt and libsodium, which use vector instructions. */
 static void vectors_done(void) {
   if (__builtin_cpu_supports("avx")) zero_upper();
 }
@@ -115,80 +162,63 @@ static void vectors_done(void) {
  */
 
 struct dmi_seal {
-  crypto_aead_aes256gcm_state aes; /* of libsodium, for DMI_CIPHER_AES without ctx */
   enum dmi_cipher cipher;
   unsigned char key[DMI_SEAL_KEY]; /* of the direction */
   uint64_t records;                /* the number of the next record */
-  uint64_t part;          /* with DMI_CIPHER_AES: its number divided by DMI_SEAL_AES_RECORDS */
-  void *ctx;              /* of libcrypto, with the cipher's key; NULL: libsodium is used */
-  unsigned char *scratch; /* only without ctx, because libsodium needs contiguous bytes */
+  uint64_t part;                   /* with DMI_CIPHER_OCB: its number / DMI_SEAL_OCB_RECORDS */
+  void *ctx;                       /* of libgcrypt, with the cipher's key; NULL: libsodium */
 };
-
-/* For calls that cannot fail with correct arguments. */
-static void must(bool good) {
-  if (!good) abort();
-}
 
 /* The key of the cipher for the records of this part. */
 static void make_key(const struct dmi_seal *seal, unsigned char out[DMI_SEAL_KEY]) {
-  unsigned char input[24] = "DMI aes-256-gcm";
+  unsigned char input[24] = "DMI aes-256-ocb";
   memcpy(out, seal->key, DMI_SEAL_KEY);
-  if (seal->cipher != DMI_CIPHER_AES) return;
+  if (seal->cipher != DMI_CIPHER_OCB) return;
   memcpy(input + 16, &seal->part, sizeof seal->part);
   must(crypto_generichash(out, DMI_SEAL_KEY, input, sizeof input, seal->key, DMI_SEAL_KEY) == 0);
 }
 
-/* A context of libcrypto. NULL: use libsodium. */
-static void *new_ctx(enum dmi_cipher cipher, const unsigned char *key) {
-  void *ctx = has_evp(cipher) ? evp.ctx_new() : NULL;
-  if (ctx != NULL && evp.init(ctx, evp.ciphers[cipher], key, NULL, 1, NULL) != 1) {
-    evp.ctx_free(ctx);
-    ctx = NULL;
-  }
-  return ctx;
-}
-
-static void set_key(struct dmi_seal *seal, bool first) {
+static void set_key(struct dmi_seal *seal) {
   unsigned char key[DMI_SEAL_KEY];
+  if (seal->ctx == NULL) return;
   make_key(seal, key);
-  if (first) seal->ctx = new_ctx(seal->cipher, key);
-  if (!first && seal->ctx != NULL) must(evp.init(seal->ctx, NULL, key, NULL, 1, NULL) == 1);
-  if (seal->ctx == NULL && seal->cipher == DMI_CIPHER_AES)
-    must(crypto_aead_aes256gcm_beforenm(&seal->aes, key) == 0);
+  must(gcrypt.setkey(seal->ctx, key, sizeof key) == 0);
   sodium_memzero(key, sizeof key);
-  vectors_done();
 }
 
 struct dmi_seal *dmi_seal_new(const unsigned char key[DMI_SEAL_KEY], uint64_t records,
                               enum dmi_cipher cipher) {
+  const bool aes = cipher == DMI_CIPHER_OCB;
   struct dmi_seal *seal = calloc(1, sizeof *seal);
   if (seal == NULL) return NULL;
   memcpy(seal->key, key, sizeof seal->key);
   seal->cipher = cipher;
   seal->records = records;
-  seal->part = records / DMI_SEAL_AES_RECORDS;
-  set_key(seal, true);
-  if (seal->ctx != NULL) return seal;
-  seal->scratch = malloc(DMI_SEAL_MOST);
-  if (seal->scratch != NULL) return seal;
-  dmi_seal_free(seal);
-  return NULL;
+  seal->part = records / DMI_SEAL_OCB_RECORDS;
+  if (aes) must(has_gcrypt(DMI_CIPHER_OCB));
+  if ((aes || (has_gcrypt(DMI_CIPHER_CHACHA) && !atomic_load(&gcrypt_off))) &&
+      gcrypt.open(&seal->ctx, aes ? ALGO_AES256 : ALGO_CHACHA20, aes ? MODE_OCB : MODE_POLY1305,
+                  0) != 0) {
+    dmi_seal_free(seal);
+    return NULL;
+  }
+  set_key(seal);
+  vectors_done();
+  return seal;
 }
 
 void dmi_seal_free(struct dmi_seal *seal) {
   if (seal == NULL) return;
-  if (seal->ctx != NULL) evp.ctx_free(seal->ctx); /* also wipes the key */
+  if (seal->ctx != NULL) gcrypt.close(seal->ctx);
   vectors_done();
-  if (seal->scratch != NULL) sodium_memzero(seal->scratch, DMI_SEAL_MOST);
-  free(seal->scratch);
   sodium_memzero(seal, sizeof *seal);
   free(seal);
 }
 
 static void next_nonce(struct dmi_seal *seal, unsigned char nonce[12]) {
-  if (seal->cipher == DMI_CIPHER_AES && seal->records / DMI_SEAL_AES_RECORDS != seal->part) {
-    seal->part = seal->records / DMI_SEAL_AES_RECORDS;
-    set_key(seal, false);
+  if (seal->cipher == DMI_CIPHER_OCB && seal->records / DMI_SEAL_OCB_RECORDS != seal->part) {
+    seal->part = seal->records / DMI_SEAL_OCB_RECORDS;
+    set_key(seal);
   }
   memset(nonce, 0, 4);
   memcpy(nonce + 4, &seal->records, 8);
@@ -206,94 +236,95 @@ size_t dmi_seal_size(const unsigned char in[DMI_SEAL_LENGTH]) {
   return length <= DMI_SEAL_MOST ? length : 0;
 }
 
-static void put_evp(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
-                    const struct iovec *iov, size_t num, size_t size) {
-  unsigned char *at = out + DMI_SEAL_LENGTH;
-  int done;
-  must(evp.init(seal->ctx, NULL, NULL, nonce, 1, NULL) == 1);
-  must(evp.update(seal->ctx, NULL, &done, out, DMI_SEAL_LENGTH) == 1);
-  for (size_t i = 0; i < num && size != 0; i++) {
-    size_t part = iov[i].iov_len < size ? iov[i].iov_len : size;
-    must(evp.update(seal->ctx, at, &done, iov[i].iov_base, (int)part) == 1);
-    at += part;
-    size -= part;
-  }
-  must(evp.final(seal->ctx, at, &done) == 1);
-  must(evp.ctrl(seal->ctx, GET_TAG, DMI_SEAL_TAG, at) == 1);
+/* Begins a record, whose length is at `length`. */
+static void begin(const struct dmi_seal *seal, const unsigned char *nonce,
+                  const unsigned char *length) {
+  must(gcrypt.setiv(seal->ctx, nonce, 12) == 0);
+  must(gcrypt.authenticate(seal->ctx, length, DMI_SEAL_LENGTH) == 0);
+  if (seal->cipher == DMI_CIPHER_OCB) must(gcrypt.ctl(seal->ctx, LAST_PART, NULL, 0) == 0);
 }
 
-static void put_contiguous(const unsigned char *key, const unsigned char *nonce, unsigned char *out,
-                           const unsigned char *bytes, size_t size) {
-  put_length(out, size);
+/* `from` is `to`, or where bytes are that nobody changes. */
+static void put_gcrypt(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
+                       const unsigned char *from, size_t size) {
+  unsigned char *to = out + DMI_SEAL_LENGTH;
+  begin(seal, nonce, out);
+  must(gcrypt.encrypt(seal->ctx, to, size, from == to ? NULL : from, from == to ? 0 : size) == 0);
+  must(gcrypt.gettag(seal->ctx, to + size, DMI_SEAL_TAG) == 0);
+}
+
+/* `bytes` may be in their place in the record. */
+static void put_sodium(const unsigned char *key, const unsigned char *nonce, unsigned char *out,
+                       const unsigned char *bytes, size_t size) {
   crypto_aead_chacha20poly1305_ietf_encrypt(out + DMI_SEAL_LENGTH, NULL, bytes, size, out,
                                             DMI_SEAL_LENGTH, NULL, nonce, key);
 }
 
-static void put_sodium(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
-                       const struct iovec *iov, size_t num, size_t size) {
-  size_t have = 0;
-  for (size_t i = 0; i < num && have < size; i++) {
-    size_t part = iov[i].iov_len < size - have ? iov[i].iov_len : size - have;
-    memcpy(seal->scratch + have, iov[i].iov_base, part);
-    have += part;
+static void gather(unsigned char *to, const struct iovec *iov, size_t num, size_t size) {
+  for (size_t i = 0; i < num && size != 0; i++) {
+    size_t part = iov[i].iov_len < size ? iov[i].iov_len : size;
+    memcpy(to, iov[i].iov_base, part);
+    to += part;
+    size -= part;
   }
-  if (seal->cipher == DMI_CIPHER_CHACHA) {
-    put_contiguous(seal->key, nonce, out, seal->scratch, size);
-    return;
-  }
-  put_length(out, size);
-  crypto_aead_aes256gcm_encrypt_afternm(out + DMI_SEAL_LENGTH, NULL, seal->scratch, size, out,
-                                        DMI_SEAL_LENGTH, NULL, nonce, &seal->aes);
 }
 
 void dmi_seal_put(struct dmi_seal *seal, unsigned char *out, const struct iovec *iov, size_t num,
-                  size_t size) {
-  unsigned char nonce[12];
+                  size_t size, bool fixed) {
+  unsigned char nonce[12], *to = out + DMI_SEAL_LENGTH;
+  const unsigned char *from = to;
   next_nonce(seal, nonce);
-  if (seal->ctx != NULL) {
-    put_length(out, size);
-    put_evp(seal, nonce, out, iov, num, size);
-  } else {
-    put_sodium(seal, nonce, out, iov, num, size);
-  }
+  put_length(out, size);
+  /* the tag of ChaCha20-Poly1305 is of the encrypted bytes */
+  if (iov->iov_len >= size && (fixed || seal->cipher == DMI_CIPHER_CHACHA))
+    from = iov->iov_base;
+  else
+    gather(to, iov, num, size);
+  if (seal->ctx != NULL)
+    put_gcrypt(seal, nonce, out, from, size);
+  else
+    put_sodium(seal->key, nonce, out, from, size);
   vectors_done();
 }
 
-static bool get_evp(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
-                    const unsigned char *in, size_t size) {
-  unsigned char tag[DMI_SEAL_TAG], end[16];
-  int done;
-  memcpy(tag, in + DMI_SEAL_LENGTH + size, sizeof tag);
-  must(evp.init(seal->ctx, NULL, NULL, nonce, 0, NULL) == 1);
-  must(evp.update(seal->ctx, NULL, &done, in, DMI_SEAL_LENGTH) == 1);
-  must(evp.update(seal->ctx, out, &done, in + DMI_SEAL_LENGTH, (int)size) == 1);
-  must(evp.ctrl(seal->ctx, SET_TAG, DMI_SEAL_TAG, tag) == 1);
-  return evp.final(seal->ctx, end, &done) == 1;
+/* `out` is NULL: in place. */
+static bool get_gcrypt(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
+                       unsigned char *in, size_t size) {
+  unsigned char *bytes = in + DMI_SEAL_LENGTH;
+  begin(seal, nonce, in);
+  if (out != NULL)
+    must(gcrypt.decrypt(seal->ctx, out, size, bytes, size) == 0);
+  else
+    must(gcrypt.decrypt(seal->ctx, bytes, size, NULL, 0) == 0);
+  return gcrypt.checktag(seal->ctx, bytes + size, DMI_SEAL_TAG) == 0;
 }
 
-static bool get_contiguous(const unsigned char *key, const unsigned char *nonce, unsigned char *out,
-                           const unsigned char *in, size_t size) {
+/* As get_gcrypt, if the record was not authentic at its first reading: perhaps because another
+ * thread has written into its place. */
+static bool get_again(struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
+                      unsigned char *in, size_t size) {
+  const bool good = get_gcrypt(seal, nonce, NULL, in, size);
+  if (good) memcpy(out, in + DMI_SEAL_LENGTH, size);
+  return good;
+}
+
+static bool get_sodium(const unsigned char *key, const unsigned char *nonce, unsigned char *out,
+                       const unsigned char *in, size_t size) {
   return crypto_aead_chacha20poly1305_ietf_decrypt(out, NULL, NULL, in + DMI_SEAL_LENGTH,
                                                    size + DMI_SEAL_TAG, in, DMI_SEAL_LENGTH, nonce,
                                                    key) == 0;
 }
 
-static bool get_sodium(const struct dmi_seal *seal, const unsigned char *nonce, unsigned char *out,
-                       const unsigned char *in, size_t size) {
-  if (seal->cipher == DMI_CIPHER_CHACHA) return get_contiguous(seal->key, nonce, out, in, size);
-  return crypto_aead_aes256gcm_decrypt_afternm(out, NULL, NULL, in + DMI_SEAL_LENGTH,
-                                               size + DMI_SEAL_TAG, in, DMI_SEAL_LENGTH, nonce,
-                                               &seal->aes) == 0;
-}
-
-bool dmi_seal_get(struct dmi_seal *seal, unsigned char *out, const unsigned char *in) {
+bool dmi_seal_get(struct dmi_seal *seal, unsigned char *out, unsigned char *in) {
   size_t size = dmi_seal_size(in);
   unsigned char nonce[12];
   bool good;
   if (size == 0) return false;
   next_nonce(seal, nonce);
-  good = seal->ctx != NULL ? get_evp(seal, nonce, out, in, size)
-                           : get_sodium(seal, nonce, out, in, size);
+  if (seal->ctx == NULL)
+    good = get_sodium(seal->key, nonce, out, in, size);
+  else
+    good = get_gcrypt(seal, nonce, out, in, size) || get_again(seal, nonce, out, in, size);
   vectors_done();
   return good;
 }
@@ -302,14 +333,15 @@ static const unsigned char first_nonce[12];
 
 void dmi_seal_put_first(const unsigned char key[DMI_SEAL_KEY], unsigned char *out,
                         const unsigned char *bytes, size_t size) {
-  put_contiguous(key, first_nonce, out, bytes, size);
+  put_length(out, size);
+  put_sodium(key, first_nonce, out, bytes, size);
   vectors_done();
 }
 
 bool dmi_seal_get_first(const unsigned char key[DMI_SEAL_KEY], unsigned char *out,
                         const unsigned char *in) {
   size_t size = dmi_seal_size(in);
-  bool good = size != 0 && get_contiguous(key, first_nonce, out, in, size);
+  bool good = size != 0 && get_sodium(key, first_nonce, out, in, size);
   vectors_done();
   return good;
 }

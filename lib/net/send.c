@@ -59,12 +59,13 @@ static size_t next_record(const struct iovec *iov, size_t at, size_t end, size_t
 
 /* Makes as many records of the parts as fit. Returns the size of the records; *taken is the
  * number of bytes of the parts that are in them. */
-static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, uint64_t *taken) {
+static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, uint64_t borrowed,
+                         uint64_t *taken) {
   size_t end = 0;
   for (size_t at = 0; at < num;) {
     size_t parts, size = next_record(iov, at, num, &parts);
     if (sizeof out->bytes - end < size + DMI_SEAL_OVER) break;
-    dmi_seal_put(out->seal, out->bytes + end, iov + at, parts, size);
+    dmi_seal_put(out->seal, out->bytes + end, iov + at, parts, size, (borrowed >> at & 1) == 0);
     end += size + DMI_SEAL_OVER;
     *taken += size;
     while (at < num && size >= iov[at].iov_len)
@@ -118,8 +119,8 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   struct iovec iov[DMI_NET_IOV];
   struct dmi_sealed *out = peer->out;
   size_t start = out == NULL ? 0 : out->start, end = out == NULL ? 0 : out->end;
-  size_t num = start < end ? 0 : dmi_outgoing_gather(peer, iov);
-  uint64_t taken = 0;
+  uint64_t taken = 0, borrowed = 0;
+  size_t num = start < end ? 0 : dmi_outgoing_gather(peer, iov, &borrowed);
   struct dmi_link *link = peer->link;
   dmi_mutex_unlock(&peer->lock);
   ssize_t sent;
@@ -129,7 +130,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   } else {
     if (num != 0) {
       start = 0;
-      end = seal_parts(out, iov, num, &taken);
+      end = seal_parts(out, iov, num, borrowed, &taken);
     }
     sent = dmi_link_send(link, out->bytes + start, end - start);
     if (sent > 0) start += (size_t)sent;

@@ -69,7 +69,7 @@ static void say_call(int fd, uint16_t version, bool right_key, size_t size) {
   static const uint8_t other[DMI_KEY_BYTES] = "other";
   struct dmi_proof proof;
   unsigned char bytes[DMI_CALL_BYTES];
-  dmi_proof_call(&proof, right_key ? node_key : other, (uint8_t)(any() % 4), bytes);
+  dmi_proof_call(&proof, right_key ? node_key : other, (uint8_t)any(), bytes);
   dmi_hello_put_first(bytes, DMI_HELLO_CALL, version);
   say(fd, bytes, size);
 }

@@ -189,6 +189,10 @@ check_PROGRAMS += test/unit/proof_test
 test_unit_proof_test_SOURCES = test/unit/proof_test.c
 test_unit_proof_test_LDADD = $(unit_libs) -lm
 
+check_PROGRAMS += test/unit/seal_test
+test_unit_seal_test_SOURCES = test/unit/seal_test.c test/unit/ocb_reference.h
+test_unit_seal_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/late_own_test
 test_unit_late_own_test_SOURCES = test/unit/late_own_test.c
 test_unit_late_own_test_LDADD = $(unit_libs)

@@ -403,7 +403,7 @@ static void say_as(struct node *node, uint32_t to, const unsigned char *bytes, s
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
   struct iovec iov = {(void *)(uintptr_t)bytes, size};
   if (node_encrypt) {
-    dmi_seal_put(peer->out->seal, sealed, &iov, 1, size);
+    dmi_seal_put(peer->out->seal, sealed, &iov, 1, size, true);
     bytes = sealed;
     size += DMI_SEAL_OVER;
   }

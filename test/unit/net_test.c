@@ -539,10 +539,10 @@ int main(void) {
   }
   memory_net_free(memory);
   node_transport = NULL;
-  print_message("over TCP, sealed by libsodium:\n");
-  dmi_seal_plainly(true);
+  print_message("over TCP, without AES:\n");
+  dmi_seal_without_ocb(true);
   failed += cmocka_run_group_tests(some, NULL, NULL);
-  print_message("the same, without AES:\n");
-  dmi_seal_without_aes(true);
+  print_message("the same, sealed by libsodium:\n");
+  dmi_seal_plainly(true);
   return failed + cmocka_run_group_tests(some, NULL, NULL);
 }
