@@ -52,11 +52,11 @@ bool dmi_alive_is_waiting(struct dmi_link *link, double now, double *since) {
 
 /* Ends the connection: its machine has not answered for config.dead_after. */
 static void give_up(struct dmi_net_peer *peer) {
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool up = peer->state == DMI_PEER_UP;
   if (up && peer->broken == 0) peer->broken = ETIMEDOUT;
   bool wake = up && dmi_net_need_daemon(peer);
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (wake) dmi_net_wake(peer->net);
 }
 
@@ -141,11 +141,11 @@ bool dmi_alive_ping(struct dmi_conn *conn, const struct dmi_msg *ping) {
 bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs) {
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   if (peer == NULL) return false;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool open = peer->state < DMI_PEER_SHUT && !peer->closing;
   struct dmi_link *link = peer->link; /* only this thread closes it */
   uint64_t sent = peer->sent;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (!open) return false;
   if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
   *signs = (struct dmi_net_signs){.taken = sent};

@@ -59,7 +59,7 @@ static void find_addresses(struct dmi_conn *conn, uint16_t their_port) {
 static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   struct dmi_net_peer *peer = conn->peer;
   dmi_lend_way_out(peer, conn);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   if (peer->state < DMI_PEER_UP) {
     dmi_peer_move(peer, DMI_PEER_UP);
     peer->link = conn->link;
@@ -68,7 +68,7 @@ static void become_way_out(struct dmi_conn *conn, struct dmi_sealed *out) {
   } else {
     conn->sent_end = true; /* dmi_net_close came before the connection: we only receive */
   }
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   dmi_send_free_out(out);
   dmi_send_flush(peer);
 }
@@ -89,9 +89,9 @@ static const char *orderly_end(const struct dmi_conn *conn, const char *why) {
   struct dmi_net_peer *peer = conn->peer;
   if (!*why) return "both sides have closed it";
   if (conn->net->expect_close) return "this process ends";
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool left = peer->closing || peer->state == DMI_PEER_SHUT;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return left ? "it has left" : NULL;
 }
 
@@ -214,14 +214,14 @@ bool dmi_conn_eof(struct dmi_conn *conn) {
 
 void dmi_conn_end(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   dmi_peer_move(peer, DMI_PEER_SHUT);
   peer->link = NULL;
   /* the queue is empty; this frees spare segments, so a peer that left needs no memory */
   struct dmi_seg *rest = dmi_outgoing_take_all(peer);
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   dmi_send_free_out(out);
   dmi_outgoing_free(rest);
   conn->sent_end = true;

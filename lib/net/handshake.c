@@ -211,10 +211,10 @@ static void welcome_member(struct dmi_handshake *handshake, const char *there) {
     dmi_handshake_drop(handshake);
     return;
   }
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   enum dmi_peer_state state = peer->state;
   bool fenced = peer->fenced;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (fenced) {
     snprintf(why, sizeof why,
              "member %u at %s was lost, and the others have gone on without it: it has to join "

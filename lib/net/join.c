@@ -51,9 +51,9 @@ static struct dmi_dial *begin(struct dmi_net_peer *peer, size_t count) {
   dial->io.data = dial->patience.data = dial;
   ev_timer_start(net->loop, &dial->patience);
   peer->dial = dial;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   dmi_peer_move(peer, DMI_PEER_DIALING);
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return dial;
 }
 

@@ -360,9 +360,9 @@ struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net) {
   for (const struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
     traffic.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);
   for (struct dmi_net_peer *peer = net->peers; peer != NULL; peer = peer->next) {
-    dmi_mutex_lock(&peer->lock);
+    dmi_lock(&peer->lock, DMI_RANK_PEER);
     traffic.sent += peer->sent;
-    dmi_mutex_unlock(&peer->lock);
+    dmi_unlock(&peer->lock, DMI_RANK_PEER);
   }
   return traffic;
 }
@@ -371,9 +371,9 @@ struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id) {
   struct dmi_net_traffic traffic = {0};
   struct dmi_net_peer *peer = dmi_peer_find(net, id);
   if (peer == NULL) return traffic;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   traffic.sent = peer->sent;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   for (const struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
     if (conn->peer == peer)
       traffic.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);

@@ -105,7 +105,7 @@ struct dmi_conn;
  * renamed or lost. */
 struct dmi_net_peer {
   struct dmi_net *net;
-  struct dmi_mutex lock;
+  _Atomic uint32_t lock;
   uint32_t id;               /* uid or temporary id */
   enum dmi_peer_state state; /* [L] set by dmi_peer_move */
   struct dmi_link *link;     /* [L] of `conn`, for writing; NULL unless UP */

@@ -72,12 +72,12 @@ struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer *peer;
   if (id < DMI_NET_TEMP) {
     peer = find_uid(net, id);
-    if (peer != NULL) dmi_mutex_lock(&peer->lock);
+    if (peer != NULL) dmi_lock(&peer->lock, DMI_RANK_PEER);
     return peer;
   }
   dmi_mutex_lock(&net->temp_lock);
   peer = *temp_slot(net, id);
-  if (peer != NULL) dmi_mutex_lock(&peer->lock);
+  if (peer != NULL) dmi_lock(&peer->lock, DMI_RANK_PEER);
   dmi_mutex_unlock(&net->temp_lock);
   return peer;
 }
@@ -87,7 +87,6 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return NULL;
   peer->net = net;
   peer->nudge = -1;
-  dmi_mutex_init(&peer->lock, DMI_RANK_PEER);
   dmi_mutex_init(&peer->turn_lock, DMI_RANK_TURN);
   if (id == DMI_NET_TEMP) {
     peer->id = net->next_temp;
@@ -98,7 +97,6 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   } else {
     peer->id = id;
     if (!put_uid(net, id, peer)) {
-      dmi_mutex_destroy(&peer->lock);
       dmi_mutex_destroy(&peer->turn_lock);
       free(peer);
       return NULL;
@@ -144,7 +142,6 @@ static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free_out(peer->out);
   dmi_outgoing_free(dmi_outgoing_take_all(peer));
   if (peer->nudge >= 0) close(peer->nudge);
-  dmi_mutex_destroy(&peer->lock);
   dmi_mutex_destroy(&peer->turn_lock);
   free(peer);
 }
@@ -170,11 +167,11 @@ void dmi_peer_free_temp(struct dmi_net_peer *peer) {
   struct dmi_net *net = peer->net;
   dmi_mutex_lock(&net->temp_lock);
   *temp_slot(net, peer->id) = peer->temp_next;
-  dmi_mutex_lock(&peer->lock); /* waits for the last thread that found it */
+  dmi_lock(&peer->lock, DMI_RANK_PEER); /* waits for the last thread that found it */
   dmi_mutex_unlock(&net->temp_lock);
   dmi_send_settle(peer);
   net->gone.sent += peer->sent;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   unlink_work(peer);
   unlink_dirty(peer);
   if (peer->prev != NULL)
@@ -201,7 +198,7 @@ void dmi_peer_free_all(struct dmi_net *net) {
 
 void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   struct dmi_net *net = peer->net;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   peer->link = NULL; /* the connection closes it: see dmi_conn_lose */
   bool wanted = peer->state != DMI_PEER_SHUT && !peer->closing;
   /* A process claimed a uid that nobody has announced, and is gone: the true member with that
@@ -219,7 +216,7 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
   struct dmi_seg *queue = dmi_outgoing_take_all(peer);
   struct dmi_sealed *out = peer->out;
   peer->out = NULL;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   dmi_outgoing_free(queue);
   dmi_send_free_out(out);
   uint32_t id = peer->id;
@@ -232,13 +229,13 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
 
 void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (peer->conn != NULL) dmi_lend_resume(peer->conn);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   enum dmi_peer_state state = peer->state;
   int broken = peer->broken;
   bool blocked = peer->blocked;
   bool ended = peer->ended;
   bool queued = peer->head != NULL;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (state >= DMI_PEER_SHUT) return;
   if (broken != 0) {
     if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;

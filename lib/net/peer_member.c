@@ -29,7 +29,7 @@ void dmi_net_add_peer(struct dmi_net *net, uint32_t uid, const struct dmi_addr *
 
 /* Gives `to` the connection and the queue of `from`, whose messages come first. */
 static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) {
-  dmi_mutex_lock(&from->lock);
+  dmi_lock(&from->lock, DMI_RANK_PEER);
   dmi_send_settle(from);
   struct dmi_seg *head = from->head, *tail = from->tail;
   struct dmi_link *link = from->link;
@@ -39,8 +39,8 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   from->head = from->tail = NULL;
   from->link = NULL;
   dmi_peer_move(from, DMI_PEER_SHUT);
-  dmi_mutex_unlock(&from->lock);
-  dmi_mutex_lock(&to->lock);
+  dmi_unlock(&from->lock, DMI_RANK_PEER);
+  dmi_lock(&to->lock, DMI_RANK_PEER);
   if (head != NULL) {
     tail->next = to->head;
     to->head = head;
@@ -50,7 +50,7 @@ static void move_connection(struct dmi_net_peer *from, struct dmi_net_peer *to) 
   to->out = out;
   to->blocked = blocked;
   dmi_peer_move(to, DMI_PEER_UP);
-  dmi_mutex_unlock(&to->lock);
+  dmi_unlock(&to->lock, DMI_RANK_PEER);
   struct dmi_conn *conn = from->conn;
   dmi_lend_way_out(from, NULL);
   conn->peer = to;
@@ -75,9 +75,9 @@ void dmi_net_rename(struct dmi_net *net, uint32_t temp, uint32_t uid) {
   }
   conn->member = true;
   ev_timer_stop(net->loop, &conn->patience);
-  dmi_mutex_lock(&to->lock);
+  dmi_lock(&to->lock, DMI_RANK_PEER);
   enum dmi_peer_state state = to->state;
-  dmi_mutex_unlock(&to->lock);
+  dmi_unlock(&to->lock, DMI_RANK_PEER);
   /* If `to` has a connection already, this one is only used to receive. An attempt to connect to
    * it is given up, unless HELLO was sent: then the other may already use that connection. */
   if (state == DMI_PEER_IDLE || (state == DMI_PEER_DIALING && to->dial->state != DMI_DIAL_SAID)) {
@@ -96,7 +96,7 @@ bool dmi_net_connected(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return false;
   bool is = peer->state == DMI_PEER_UP || peer->state == DMI_PEER_DIALING ||
             (peer->state == DMI_PEER_IDLE && peer->head != NULL);
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return is;
 }
 
@@ -114,7 +114,7 @@ void dmi_net_close(struct dmi_net *net, uint32_t id) {
       wake = dmi_net_need_daemon(peer);
     }
   }
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (wake) dmi_net_wake(net);
   dmi_send_flush(peer);
 }
@@ -142,19 +142,19 @@ void dmi_net_fence(struct dmi_net *net, dmi_uid_t uid) {
     dmi_net_log(net, DMI_ABOUT_OURS, "no memory to take note of member %u", uid);
     return;
   }
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   peer->fenced = true;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   fence_connections(peer);
   if (peer->deferred != NULL) dmi_handshake_drop(peer->deferred);
   if (peer->dial != NULL) dmi_dial_cancel(peer->dial);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool open = peer->state < DMI_PEER_SHUT, handled = peer->conn != NULL, wake = false;
   if (open && handled) {
     peer->broken = ECONNABORTED;
     wake = dmi_net_need_daemon(peer);
   }
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (open && !handled) dmi_peer_lost(peer, REMOVED);
   if (wake) dmi_net_wake(net);
 }

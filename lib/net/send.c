@@ -103,14 +103,14 @@ static void take_off(struct dmi_net_peer *peer, uint64_t bytes) {
   struct dmi_seg *done = dmi_outgoing_consume(peer, bytes);
   if (!dmi_outgoing_refill(peer)) peer->broken = ENOMEM;
   if (done == NULL) return;
-  dmi_mutex_unlock(&peer->lock); /* freeing payloads may take long */
+  dmi_unlock(&peer->lock, DMI_RANK_PEER); /* freeing payloads may take long */
   dmi_outgoing_drop_payloads(done);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   done = dmi_outgoing_keep_spares(peer, done);
   if (done == NULL) return;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   dmi_outgoing_free(done);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
 }
 
 /* Writes once. Called with the lock held and `writing` set; releases the lock meanwhile. Returns
@@ -122,7 +122,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
   uint64_t taken = 0, borrowed = 0;
   size_t num = start < end ? 0 : dmi_outgoing_gather(peer, iov, &borrowed);
   struct dmi_link *link = peer->link;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   ssize_t sent;
   if (out == NULL) {
     sent = link->ops->send(link, iov, num);
@@ -136,7 +136,7 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) start += (size_t)sent;
   }
   int error = sent < 0 ? (int)-sent : 0;
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   if (out != NULL) {
     out->start = start;
     out->end = end;
@@ -187,22 +187,22 @@ static void flush_locked(struct dmi_net_peer *peer) {
     if (peer->blocked || peer->broken != 0 || finished) wake = dmi_net_need_daemon(peer);
     if (dmi_alive_need(net)) wake = true;
   }
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   if (wake) dmi_net_wake(net); /* do not use `peer` here: a temporary one may be freed */
 }
 
 void dmi_send_flush(struct dmi_net_peer *peer) {
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   flush_locked(peer);
 }
 
 bool dmi_send_writable(struct dmi_net_peer *peer) {
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   peer->blocked = false;
   flush_locked(peer);
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool more = peer->blocked;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return more;
 }
 
@@ -211,9 +211,9 @@ void dmi_send_settle(struct dmi_net_peer *peer) {
   while (peer->writing) {
     uint32_t seen = atomic_load(&peer->settled);
     peer->settling = true;
-    dmi_mutex_unlock(&peer->lock);
+    dmi_unlock(&peer->lock, DMI_RANK_PEER);
     dmi_futex_wait(&peer->settled, seen);
-    dmi_mutex_lock(&peer->lock);
+    dmi_lock(&peer->lock, DMI_RANK_PEER);
   }
 }
 
@@ -228,9 +228,9 @@ void dmi_send_dirty(struct dmi_net *net) {
 }
 
 bool dmi_send_idle(struct dmi_net_peer *peer) {
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool idle = peer->state >= DMI_PEER_SHUT || (nothing_queued(peer) && !peer->writing);
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return idle;
 }
 
@@ -269,7 +269,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   bool wake = false;
   if (peer != NULL) {
     if (has_left(peer, msg)) {
-      dmi_mutex_unlock(&peer->lock);
+      dmi_unlock(&peer->lock, DMI_RANK_PEER);
       return false;
     }
     const uint64_t size = DMI_WIRE_HEADER + msg->list.len + msg->body.len;
@@ -277,7 +277,7 @@ bool dmi_net_send(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
       peer->broken = ENOMEM; /* a part of a message may be queued, so the connection cannot go on */
       wake = dmi_net_need_daemon(peer);
     }
-    dmi_mutex_unlock(&peer->lock);
+    dmi_unlock(&peer->lock, DMI_RANK_PEER);
     if (wake) dmi_net_wake(net);
     if (dmi_net_is_daemon(net)) will_flush(net, peer, size);
   }
@@ -293,7 +293,7 @@ uint64_t dmi_net_queued(struct dmi_net *net, uint32_t to) {
   if (peer == NULL) return 0;
   for (const struct dmi_seg *seg = peer->head; seg != NULL; seg = seg->next)
     bytes += seg->end - seg->start + seg->big.len - seg->sent;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return bytes;
 }
 
@@ -301,7 +301,7 @@ uint64_t dmi_net_messages(struct dmi_net *net, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
   if (peer == NULL) return 0;
   const uint64_t num = peer->messages;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return num;
 }
 
@@ -309,20 +309,24 @@ void dmi_net_bar(struct dmi_net *net, uint32_t uid) {
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, uid);
   if (peer == NULL) return;
   peer->barred = true;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
+}
+
+/* True if the daemon writes what it has queued for `to` later.  No lock: only the daemon uses these
+ * fields, and peers with a uid stay. */
+static bool is_gathered(struct dmi_net *net, uint32_t to) {
+  if (!dmi_net_is_daemon(net) || to >= DMI_NET_TEMP) return false;
+  struct dmi_net_peer *peer = dmi_peer_find(net, to);
+  if (peer == NULL || !peer->dirty) return false;
+  if (net->gathering && peer->gathered < GATHERED) return true;
+  peer->gathered = 0;
+  return false;
 }
 
 void dmi_net_flush(struct dmi_net *net, uint32_t to) {
+  if (is_gathered(net, to)) return;
   struct dmi_net_peer *peer = dmi_peer_find_locked(net, to);
-  if (peer == NULL) return;
-  if (dmi_net_is_daemon(net) && peer->dirty) {
-    if (net->gathering && peer->gathered < GATHERED) {
-      dmi_mutex_unlock(&peer->lock);
-      return;
-    }
-    peer->gathered = 0;
-  }
-  flush_locked(peer);
+  if (peer != NULL) flush_locked(peer);
 }
 
 void dmi_net_flush_gathered(struct dmi_net *net) {

@@ -70,9 +70,9 @@ static bool sleeps(pid_t tid) {
 }
 
 static bool is_settling(struct dmi_net_peer *peer) {
-  dmi_mutex_lock(&peer->lock);
+  dmi_lock(&peer->lock, DMI_RANK_PEER);
   bool settling = peer->state != DMI_PEER_UP && peer->writing;
-  dmi_mutex_unlock(&peer->lock);
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return settling;
 }
 
