@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 #include "core/member.h"
 #include "node/actions.h"
+#include "node/daemon.h"
 #include "node/pulser.h"
 #include "node/runtime.h"
 #include "node/stall.h"
@@ -80,6 +81,7 @@ void dmi_actions_view(struct dmi_process *process, const struct dmi_mact *act) {
   fence(process, act);
   tell_view(process, act, uids->num);
   old = atomic_exchange(&process->uids, uids);
+  atomic_store(&process->uids_number, dmi_daemon_uids_number());
   dmi_epoch_retire(old, free);
   for (uint32_t i = 0; i < act->removed_num; i++) {
     if (act->removed[i].uid != process->access.core.self)

@@ -237,15 +237,30 @@ static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
   return low < num && list[low] == uid;
 }
 
+uint64_t dmi_daemon_uids_number(void) {
+  static _Atomic uint64_t last;
+  return atomic_fetch_add(&last, 1) + 1;
+}
+
+/* Each request and each message asks, mostly about the same process as before: this thread
+ * remembers the last answer, and by which list it was given. */
 static bool is_member(void *arg, uint32_t uid) {
+  static __thread struct {
+    uint64_t number;
+    uint32_t uid;
+    bool is;
+  } last __attribute__((tls_model("initial-exec")));
   struct dmi_process *process = arg;
+  const uint64_t number = atomic_load(&process->uids_number); /* before the list, or older */
   const struct dmi_uids *uids;
-  bool is;
+  if (last.number == number && last.uid == uid) return last.is;
   dmi_epoch_enter();
   uids = atomic_load(&process->uids);
-  is = is_among(uids->uid, uids->num, uid);
+  last.is = is_among(uids->uid, uids->num, uid);
   dmi_epoch_leave();
-  return is;
+  last.number = number;
+  last.uid = uid;
+  return last.is;
 }
 
 static bool is_there(void *arg, uint32_t uid) {

@@ -81,6 +81,7 @@ struct dmi_process {
   struct dmi_teams *teams;       /* ranks of teams here; own lock; may be NULL */
   struct dmi_openxm *openxm;     /* the server of --ox; NULL: none */
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
+  _Atomic uint64_t uids_number;  /* of `uids`, changed behind it; no other process has the same */
   struct dmi_pager *pager;       /* own lock */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */
   const char *_Atomic elastic;   /* what handles all notices: DMI_farm_run, ...; NULL: nothing */

@@ -106,6 +106,7 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program,
   if (!process->threads || !process->alloc || !process->sync || !process->barriers || !process->see)
     abort();
   atomic_init(&process->uids, uids);
+  atomic_init(&process->uids_number, dmi_daemon_uids_number());
   dmi_mutex_init(&process->post_lock, DMI_RANK_LEAF);
   dmi_mutex_init(&process->recover_lock, DMI_RANK_LEAF);
   process->posts_end = &process->posts;
