@@ -42,6 +42,10 @@ static size_t put_number(unsigned char *out, uint64_t number) {
 /* 0: not complete, or (*wrong) not as put_number writes it. */
 static size_t get_number(uint64_t *number, const unsigned char *in, size_t have,
                          const char **wrong) {
+  if (have && in[0] - 1u < 0x7f) { /* most are of one byte */
+    *number = in[0];
+    return 1;
+  }
   *number = 0;
   for (size_t i = 0; i < have; i++) {
     *number |= (uint64_t)(in[i] & 0x7f) << 7 * i;
@@ -84,14 +88,12 @@ size_t dmi_packed_get(struct dmi_msg *msg, const unsigned char *in, size_t have,
     return 0;
   }
   memcpy(word, before->word, sizeof(word));
-  for (unsigned i = 0; i < DMI_PACKED_WORDS; i++) {
+  for (unsigned left = mask; left; left &= left - 1) {
     uint64_t folded;
-    size_t part;
-    if (!(mask >> i & 1)) continue;
-    part = get_number(&folded, in + size, have - size, wrong);
+    const size_t part = get_number(&folded, in + size, have - size, wrong);
     if (!part) return 0;
     size += part;
-    word[i] += unfold(folded);
+    word[__builtin_ctz(left)] += unfold(folded);
   }
   memcpy(msg, word, DMI_WIRE_WORDS * sizeof(*word));
   msg->list = (struct dmi_slice){.len = word[DMI_WIRE_WORDS]};
