@@ -10,6 +10,7 @@ void dmi_out_init(struct dmi_out *out) {
   out->num = out->first = 0;
   out->capacity = sizeof(out->inside) / sizeof(out->inside[0]);
   out->act = out->inside;
+  out->space = NULL;
 }
 
 void dmi_out_free(struct dmi_out *out) {
@@ -94,7 +95,10 @@ void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
 
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type) {
-  struct dmi_msg msg = {0};
+  struct dmi_msg msg;
+  memset(&msg, 0, offsetof(struct dmi_msg, list)); /* in parts, which needs no call */
+  msg.list = msg.body = (struct dmi_slice){NULL, NULL, 0};
+  msg.borrowed = false;
   msg.type = (uint8_t)type;
   msg.origin = core->self;
   msg.map = page->map->base;

@@ -75,7 +75,11 @@ struct dmi_act {
 
 /* A list of actions, in order. The first few are stored inside, so that common steps allocate
  * nothing. */
+#define DMI_OUT_SPACE 512
 struct dmi_out {
+  /* NULL, or DMI_OUT_SPACE bytes for the body of one GOT, which then has no frame: for a caller that
+   * sends by copying before they are gone */
+  unsigned char *space;
   uint32_t num, capacity;
   uint32_t first; /* actions before it are taken out; 0 in the list of a page's step */
   struct dmi_act *act;

@@ -102,7 +102,7 @@ bool dmi_page_on_request(struct dmi_core *core, struct dmi_page *page, uint32_t 
   if (!dmi_request_valid(page, msg)) return false;
   if (origin_left(core, msg)) return true;
   dmi_request_arrives(core, page, from, msg, out);
-  *msg = (struct dmi_msg){0}; /* its slices were passed on */
+  msg->list = msg->body = (struct dmi_slice){NULL, NULL, 0}; /* were passed on */
   return true;
 }
 

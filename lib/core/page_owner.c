@@ -157,6 +157,10 @@ static bool answer_get(const struct dmi_core *core, struct dmi_page *page, dmi_u
   msg.origin = origin;
   if (!get->ranges || !page->frame) {
     attach_bytes(page, get->off, get->len, &msg);
+  } else if (out->space && get->len <= DMI_OUT_SPACE) {
+    dmi_ranges_copy(list, get->ranges, page->frame->bytes, out->space);
+    msg.body = (struct dmi_slice){NULL, out->space, get->len};
+    out->space = NULL;
   } else if (!dmi_ranges_gather(list, get->ranges, get->len, page->frame->bytes, &msg.body)) {
     return false;
   }

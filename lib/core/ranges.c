@@ -30,25 +30,30 @@ bool dmi_ranges_valid(const struct dmi_slice *body, uint64_t num, uint64_t len, 
   if (body->len - num * sizeof(struct dmi_range) != bytes) return false;
   for (uint64_t i = 0; i < num; i++) {
     struct dmi_range range = range_at(body->ptr, i);
-    if (!range.len || range.off < next || range.off >= page_size) return false;
-    if (range.len > page_size - range.off) return false;
+    /* one branch for all of it: it is never taken */
+    if ((range.len == 0) | (range.off < next) | (range.off >= page_size) |
+        (range.len > page_size - range.off))
+      return false;
     total += range.len;               /* ranges do not overlap, so this is at most page_size */
     next = range.off + range.len + 1; /* no overflow: page_size is below 2^62 */
   }
   return total == len;
 }
 
+void dmi_ranges_copy(const unsigned char *list, uint64_t num, const unsigned char *page,
+                     unsigned char *to) {
+  for (uint64_t i = 0; i < num; i++) {
+    struct dmi_range range = range_at(list, i);
+    copy(to, page + range.off, range.len);
+    to += range.len;
+  }
+}
+
 bool dmi_ranges_gather(const unsigned char *list, uint64_t num, uint64_t len,
                        const unsigned char *page, struct dmi_slice *to) {
   struct dmi_frame *frame = dmi_frame_new(len);
-  unsigned char *at;
   if (!frame) return false;
-  at = frame->bytes;
-  for (uint64_t i = 0; i < num; i++) {
-    struct dmi_range range = range_at(list, i);
-    copy(at, page + range.off, range.len);
-    at += range.len;
-  }
+  dmi_ranges_copy(list, num, page, frame->bytes);
   *to = (struct dmi_slice){frame, frame->bytes, len};
   return true;
 }

@@ -13,7 +13,11 @@
 bool dmi_ranges_valid(const struct dmi_slice *body, uint64_t num, uint64_t len, uint64_t bytes,
                       uint64_t page_size);
 
-/* Copies the bytes of a valid list, one range after another, into a new frame. False: no memory. */
+/* Copies the bytes of a valid list, one range after another, to `to`. */
+void dmi_ranges_copy(const unsigned char *list, uint64_t num, const unsigned char *page,
+                     unsigned char *to);
+
+/* The same, into a new frame. False: no memory. */
 bool dmi_ranges_gather(const unsigned char *list, uint64_t num, uint64_t len,
                        const unsigned char *page, struct dmi_slice *to);
 
