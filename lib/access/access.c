@@ -60,7 +60,7 @@ static void free_blocks(struct dmi_op_block *block) {
 }
 
 static void give_up(struct dmi_op *op, void *access) {
-  dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
+  if (!op->of_group) dmi_mapping_unref(&((struct dmi_access *)access)->core, op->mapping);
 }
 
 /* Frees an operation without completing it: the thread that gave the status may have ended, and its
@@ -128,9 +128,10 @@ struct dmi_op *dmi_access_call_op(struct dmi_call *call, uint64_t most) {
     block->next = call->blocks;
     block->num = 0;
     block->capacity = capacity;
+    memset(block->op, 0, capacity * sizeof(block->op[0]));
     call->blocks = block;
   }
-  return memset(&block->op[block->num++], 0, sizeof(block->op[0]));
+  return &block->op[block->num++];
 }
 
 void dmi_access_call_finish(struct dmi_call *call) {
@@ -157,7 +158,7 @@ void dmi_access_call_fail(struct dmi_call *call, int32_t error) {
 void dmi_access_op_complete(struct dmi_access *access, struct dmi_op *op) {
   struct dmi_call *call = op->call;
   if (op->req.error != DMI_OK) dmi_access_call_fail(call, op->req.error);
-  dmi_mapping_unref(&access->core, op->mapping);
+  if (!op->of_group) dmi_mapping_unref(&access->core, op->mapping);
   dmi_slice_drop(&op->req.src);
   if (op->heap) free(op);
   dmi_access_call_finish(call);

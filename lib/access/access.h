@@ -114,10 +114,11 @@ static inline int32_t dmi_access_usable(const struct dmi_access *access) {
 /* An operation on one page that is in flight, or begins. */
 struct dmi_op {
   struct dmi_req req;          /* first: the core passes it back */
-  struct dmi_mapping *mapping; /* one reference */
+  struct dmi_mapping *mapping; /* one reference, or with of_group that of the call's group */
   struct dmi_page *page;
   struct dmi_call *call;
   uint32_t slot; /* index in the table of operations */
+  bool of_group;
   bool heap;     /* freed when complete; else the caller's, or in a block of its call */
   bool claimed;  /* an answer is just being received into req.dst; guarded by the page's lock */
   unsigned char small[24]; /* for small inputs, and for an answer that the caller does not want */
@@ -172,13 +173,18 @@ void dmi_access_call_finish(struct dmi_call *call);
  * begin to work. */
 #define DMI_FLUSH_MAX 16
 #define DMI_FLUSH_BYTES 32768
+#define DMI_FLUSH_PAGES 32
 struct dmi_flush {
   uint32_t num;
   uint64_t bytes; /* of the operations that have begun; each counts as a message more */
   dmi_uid_t uid[DMI_FLUSH_MAX];
+  /* Requests of this type for these pages were sent, and are not counted yet. */
+  uint8_t type;
+  uint32_t asked;
+  struct dmi_page *page[DMI_FLUSH_PAGES];
 };
 static inline void dmi_access_flush_init(struct dmi_flush *flush) {
-  flush->num = 0;
+  flush->num = flush->asked = 0;
   flush->bytes = 0;
 }
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush);

@@ -13,6 +13,8 @@
 #include "base/xalloc.h"
 #include "msg/wire.h"
 
+_Static_assert(DMI_OUT_SPACE <= DMI_NET_COPY, "what lies there is copied when it is sent");
+
 /* Defers a request for a home that is arriving.  If the home has arrived since the step, gives the
  * request to the core again. */
 static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
@@ -66,11 +68,28 @@ static void brings(struct dmi_access *access, const struct dmi_page *page, uint3
   }
 }
 
-/* A message for an own operation was sent. */
-static void faults(struct dmi_access *access, struct dmi_page *page, uint8_t type) {
-  if (!dmi_faults_are((enum dmi_msg_type)type)) return;
-  dmi_faults_note(&access->faults, page);
-  if (access->profile) dmi_profile_fault(access->profile, page);
+/* Counts what was asked for since the last time. */
+static void count_asked(struct dmi_access *access, struct dmi_flush *flush) {
+  if (!flush->asked) return;
+  atomic_fetch_add_explicit(&access->sent[flush->type], flush->asked, memory_order_relaxed);
+  dmi_faults_note(&access->faults, flush->page, flush->asked);
+  flush->asked = 0;
+}
+
+/* A message for an own operation was sent.  With `later` it is counted with others of that call,
+ * whose pages stay as long. */
+static void asked_for(struct dmi_access *access, struct dmi_page *page, uint8_t type,
+                      struct dmi_flush *later) {
+  const bool fault = dmi_faults_are((enum dmi_msg_type)type);
+  if (fault && access->profile) dmi_profile_fault(access->profile, page);
+  if (!fault || !later) {
+    atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
+    if (fault) dmi_faults_note(&access->faults, &page, 1);
+    return;
+  }
+  if (later->asked == DMI_FLUSH_PAGES || later->type != type) count_asked(access, later);
+  later->type = type;
+  later->page[later->asked++] = page;
 }
 
 /* True for a request whose answer a thread may receive itself. */
@@ -112,40 +131,51 @@ static inline bool send(struct dmi_access *access, uint32_t to, struct dmi_msg *
                                       : dmi_net_send(access->net, to, msg);
 }
 
+/* Sends a message of a step.  Returns the member that was asked for an answer, or 0. */
+static uint32_t send_message(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out,
+                             uint32_t at, struct dmi_flush *later) {
+  struct dmi_msg *msg = &out->act[at].msg;
+  const uint32_t to = out->act[at].to;
+  const uint64_t bytes = msg->body.len;
+  const uint8_t type = msg->type;
+  if (to == access->core.self) {
+    if (type == DMI_MSG_GOT && !msg->body.frame && bytes) /* it is in struct dmi_out.space */
+      msg->body = dmi_slice_xcopy(msg->body.ptr, bytes);
+    dmi_access_post_self(access, msg);
+    return 0;
+  }
+  if (type == DMI_MSG_GRANT) grants(access);
+  if (!send(access, to, msg)) { /* the receiver has left */
+    struct dmi_msg back = *msg; /* the list may move in memory */
+    dmi_page_bounced(&access->core, page, to, &back, out);
+    return 0;
+  }
+  if (bytes || type == DMI_MSG_GRANT) brings(access, page, to, type, bytes);
+  if (msg->origin != access->core.self) return 0;
+  asked_for(access, page, type, later);
+  return asks(type) ? to : 0;
+}
+
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
-                                 struct dmi_out *out) {
-  uint32_t asked = 0;
+                                 struct dmi_out *out, struct dmi_flush *later) {
+  uint32_t asked = 0, to;
+  struct dmi_msg msg;
   /* The list may grow, and move in memory, during the loop. */
   for (uint32_t i = 0; i < out->num; i++) {
-    uint32_t to = out->act[i].to;
-    struct dmi_msg msg = out->act[i].msg;
-    uint64_t bytes = msg.body.len;
     switch (out->act[i].type) {
       case DMI_ACT_SEND:
-        if (to == access->core.self) {
-          dmi_access_post_self(access, &msg);
-          break;
-        }
-        if (msg.type == DMI_MSG_GRANT) grants(access);
-        if (!send(access, to, &msg)) { /* the receiver has left */
-          dmi_page_bounced(&access->core, page, to, &msg, out);
-          break;
-        }
-        if (msg.origin == access->core.self) {
-          atomic_fetch_add_explicit(&access->sent[msg.type], 1, memory_order_relaxed);
-          faults(access, page, msg.type);
-          if (asks(msg.type)) asked = to;
-        }
-        if (bytes || msg.type == DMI_MSG_GRANT) brings(access, page, to, msg.type, bytes);
+        to = send_message(access, page, out, i, later);
+        if (to) asked = to;
         break;
       case DMI_ACT_COMPLETE:
         dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
         break;
       case DMI_ACT_DEFER:
-        defer(access, page, to, &msg, out);
+        msg = out->act[i].msg;
+        defer(access, page, out->act[i].to, &msg, out);
         break;
       case DMI_ACT_HOLD:
-        dmi_access_hold(access, to, &msg);
+        dmi_access_hold(access, out->act[i].to, &out->act[i].msg);
         break;
       case DMI_ACT_STALLED:
         stalled(access, page);
@@ -160,6 +190,7 @@ uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *pag
 void dmi_access_flush(struct dmi_access *access, struct dmi_flush *flush) {
   for (uint32_t i = 0; i < flush->num; i++)
     dmi_net_flush(access->net, flush->uid[i]);
+  count_asked(access, flush);
   dmi_access_flush_init(flush);
 }
 
@@ -199,7 +230,7 @@ void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {
 
 void dmi_access_step_end(struct dmi_access *access, struct dmi_page *page, struct dmi_out *out) {
   dmi_access_check_step(access, page);
-  (void)dmi_access_carry_locked(access, page, out);
+  (void)dmi_access_carry_locked(access, page, out, NULL);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, out, NULL);
 }
@@ -219,7 +250,7 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
   dmi_out_init(&out);
   dmi_page_begin(&access->core, page, &op->req, &out);
   dmi_access_check_step(access, page);
-  asked = dmi_access_carry_locked(access, page, &out);
+  asked = dmi_access_carry_locked(access, page, &out, later);
   if (asked) op->call->status->asked = asked;
   /* from here on other threads may complete the operation */
   dmi_unlock(&page->lock, DMI_RANK_PAGE);

@@ -83,7 +83,7 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
  * Messages are written at once or, with `later`, when the caller flushes that.  Returns the member
  * that was asked for an answer that a thread may receive itself; 0: none. */
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
-                                 struct dmi_out *out);
+                                 struct dmi_out *out, struct dmi_flush *later);
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later);
 /* ---- access_trace.c ---- */
 /* Makes a record that begins now: a message about a page between these two. */

@@ -70,7 +70,7 @@ static int32_t rmw_begin(struct caller *caller, const struct dmi_rmw_call *rmw,
   op->req.sizes = rmw->sizes;
   /* If the caller does not want FAD's old value, it goes to the last 8 bytes of `small`. */
   op->req.dst = rmw->in ? rmw->in : op->small + sizeof(op->small) - 8;
-  op->claimed = false;
+  op->claimed = op->of_group = false;
   op->mapping = caller->mapping;
   op->page = page;
   op->call = call;

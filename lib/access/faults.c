@@ -17,12 +17,12 @@ bool dmi_faults_are(enum dmi_msg_type type) {
          type == DMI_MSG_ATOMIC || type == DMI_MSG_OWN;
 }
 
-static void count(struct dmi_faults *faults, int64_t now) {
+static void count(struct dmi_faults *faults, uint32_t num, int64_t now) {
   struct dmi_faults_second *second = &faults->second[now / SECOND % (DMI_FAULTS_SECONDS + 1)];
   if (second->at != now / SECOND) *second = (struct dmi_faults_second){now / SECOND, 0};
-  second->num++;
+  second->num += num;
   if (!faults->begin) faults->begin = now;
-  faults->num++;
+  faults->num += num;
 }
 
 static void settle(struct dmi_faults *faults, struct dmi_faults_fresh *fresh) {
@@ -47,13 +47,24 @@ static void count_page(struct dmi_faults *faults, uint64_t of, uint64_t which) {
   faults->lately /= 2;
 }
 
-void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *page) {
-  struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
+/* Counts pages of one mapping there.  Returns how many these are. */
+static uint32_t count_mapping(struct dmi_page *const page[], uint32_t num) {
+  struct dmi_mapping *mapping = (struct dmi_mapping *)page[0]->map;
+  uint32_t same = 1;
+  while (same < num && page[same]->map == page[0]->map)
+    same++;
+  atomic_fetch_add_explicit(&mapping->faults, same, memory_order_relaxed);
+  return same;
+}
+
+void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *const page[], uint32_t num) {
   const int64_t now = dmi_clock_coarse_ns();
-  atomic_fetch_add_explicit(&mapping->faults, 1, memory_order_relaxed);
+  for (uint32_t i = 0; i < num;)
+    i += count_mapping(page + i, num - i);
   dmi_lock(&faults->lock, DMI_RANK_LEAF);
-  count(faults, now);
-  count_page(faults, mapping->map.base, page->index);
+  count(faults, num, now);
+  for (uint32_t i = 0; i < num; i++)
+    count_page(faults, page[i]->map->base, page[i]->index);
   dmi_unlock(&faults->lock, DMI_RANK_LEAF);
 }
 

@@ -40,8 +40,8 @@ struct dmi_faults {
 /* True for a message by which a process asks for a page. */
 bool dmi_faults_are(enum dmi_msg_type type);
 
-/* A thread of this process asks for this page, which is locked. */
-void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *page);
+/* A thread of this process asks for these pages, at least one, which stay meanwhile. */
+void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *const page[], uint32_t num);
 
 /* ---- For those who look: any thread ---- */
 struct dmi_faults_seen {

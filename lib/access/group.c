@@ -19,6 +19,7 @@ struct run {
   unsigned char *buf;
   bool write, sync;
   struct dmi_call *call;
+  uint64_t begun; /* operations of the call */
   struct dmi_flush flush;
 };
 
@@ -69,7 +70,10 @@ static void read_request(struct run *run, const struct dmi_group_page *at, struc
   if (at->ranges && at->len + at->list->size < at->span) {
     req->ranges = at->ranges;
     req->len = at->len;
-    req->src = dmi_slice_of(at->list, 0, at->list->size);
+    /* A short list is copied into messages, and needs no reference: the group has one. */
+    req->src = at->list->size <= DMI_NET_COPY
+                   ? (struct dmi_slice){NULL, at->list->bytes, at->list->size}
+                   : dmi_slice_of(at->list, 0, at->list->size);
   } else {
     req->off = at->off;
     req->len = at->span;
@@ -108,20 +112,20 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at, uint
   if (run->write || !op) dmi_unlock(&at->page->lock, DMI_RANK_PAGE); /* a write copies much */
   if (!op) return DMI_ENOMEM;
   op->page = at->page;
-  op->mapping = at->mapping;
+  op->mapping = at->mapping; /* the group stays until the call is complete */
+  op->of_group = true;
   op->call = run->call;
   if (run->write) {
     error = write_request(run, at, &op->req);
   } else {
     read_request(run, at, &op->req);
   }
-  if (error == DMI_OK && !dmi_mapping_ref(at->mapping)) error = DMI_EADDR;
   if (error != DMI_OK) {
     if (!run->write) dmi_unlock(&at->page->lock, DMI_RANK_PAGE);
     dmi_slice_drop(&op->req.src);
     return error;
   }
-  atomic_fetch_add(&run->call->left, 1);
+  run->begun++;
   if (run->write) {
     dmi_access_op_begin(access, op, &run->flush);
   } else {
@@ -136,6 +140,8 @@ static int32_t page_begin(struct run *run, const struct dmi_group_page *at, uint
 static void run_pages(struct run *run, uint64_t from, uint64_t to) {
   struct dmi_access *access = run->group->access;
   dmi_access_flush_init(&run->flush);
+  run->begun = 0;
+  atomic_fetch_add(&run->call->left, (uint32_t)(to - from)); /* more than will begin, perhaps */
   for (uint64_t i = from; i < to; i++) {
     const struct dmi_group_page *at = &run->group->page[i];
     int32_t error = DMI_OK;
@@ -145,6 +151,9 @@ static void run_pages(struct run *run, uint64_t from, uint64_t to) {
     if (error != DMI_OK) dmi_access_call_fail(run->call, error);
   }
   dmi_access_flush(access, &run->flush);
+  /* The caller's own 1 is still in it, so it is not 0. */
+  if (run->begun < to - from)
+    atomic_fetch_sub(&run->call->left, (uint32_t)(to - from - run->begun));
   dmi_access_call_finish(run->call);
 }
 

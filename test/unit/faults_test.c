@@ -74,7 +74,7 @@ static void what_was_before_fades(void **state) {
   (void)state;
   for (page.index = 3; page.index < 5; page.index++) {
     for (uint32_t i = 0; i < (page.index == 3 ? 100000 : 10000); i++)
-      dmi_faults_note(&faults, &page);
+      dmi_faults_note(&faults, (struct dmi_page *[]){&page}, 1);
   }
   dmi_faults_look(&faults, &seen);
   assert_int_equal(seen.num, 110000);
