@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # trace_flood.t - dmirun --trace with many processes that do nothing but tiny calls, into a pipe that nobody
 # reads: the program goes on, no process takes more memory for it, and what is left out is counted.
+# Not in the small form: what it judges is memory, and sanitizers are too slow for a flood.
 use strict;
 use warnings;
 use FindBin;
