@@ -73,11 +73,18 @@ static struct gcrypt gcrypt;
 static pthread_once_t gcrypt_once = PTHREAD_ONCE_INIT;
 static _Atomic bool gcrypt_off, ocb_off;
 
-static bool can_open(enum dmi_cipher cipher) {
-  void *ctx = NULL;
+/* NULL: it cannot, as in FIPS mode, or there is no memory. */
+static void *open_cipher(enum dmi_cipher cipher) {
   const bool aes = cipher == DMI_CIPHER_OCB;
+  void *ctx = NULL;
   if (gcrypt.open(&ctx, aes ? ALGO_AES256 : ALGO_CHACHA20, aes ? MODE_OCB : MODE_POLY1305, 0) != 0)
-    return false; /* as in FIPS mode */
+    return NULL;
+  return ctx;
+}
+
+static bool can_open(enum dmi_cipher cipher) {
+  void *ctx = open_cipher(cipher);
+  if (ctx == NULL) return false;
   gcrypt.close(ctx);
   return true;
 }
@@ -196,11 +203,12 @@ struct dmi_seal *dmi_seal_new(const unsigned char key[DMI_SEAL_KEY], uint64_t re
   seal->records = records;
   seal->part = records / DMI_SEAL_OCB_RECORDS;
   if (aes) must(has_gcrypt(DMI_CIPHER_OCB));
-  if ((aes || (has_gcrypt(DMI_CIPHER_CHACHA) && !atomic_load(&gcrypt_off))) &&
-      gcrypt.open(&seal->ctx, aes ? ALGO_AES256 : ALGO_CHACHA20, aes ? MODE_OCB : MODE_POLY1305,
-                  0) != 0) {
-    dmi_seal_free(seal);
-    return NULL;
+  if (aes || (has_gcrypt(DMI_CIPHER_CHACHA) && !atomic_load(&gcrypt_off))) {
+    seal->ctx = open_cipher(cipher);
+    if (seal->ctx == NULL) {
+      dmi_seal_free(seal);
+      return NULL;
+    }
   }
   set_key(seal);
   vectors_done();
