@@ -943,7 +943,8 @@ int32_t DMI_spin_trylock(int64_t addr, int32_t *flag_ptr);
  * When a process is lost (and the program goes on) no round that has begun ends.  Each thread that
  * waits gets DMI_EBROKEN, and each other one gets it at its next call, for each DMI_local_barrier_t
  * once after a loss; so may a thread of a process that has joined since.  Then all threads that are
- * left arrive anew, with a `pnum` without those that are lost.
+ * left arrive anew, and the number that they give to DMI_local_barrier_sync is without those that
+ * are lost.
  */
 
 /* A global object: keeps its meaning in other processes.  Contents are private. */

@@ -293,7 +293,8 @@ sub _see_also {
   my $list = join ', ', (map { "B<$_>(3)" } sort { lc $a cmp lc $b } keys %page), 'B<dmi>(7)';
   my ($chapter, $part) = @{ $group->{section} }{qw(chapter part)};
   return $list if $chapter eq '';
-  return "$list\n\nThe DMI manual, chapter $chapter" . ($part ne '' ? " ($part)." : '.');
+  return "$list\n\nThe manual of DMI 1.3 (in Japanese), chapter $chapter" . ($part ne '' ? " ($part). " : '. ')
+    . 'What differs from it: porting.md, which is installed with DMI.';
 }
 
 # Takes out the sentences that only name errors: ERRORS has them.
@@ -396,7 +397,7 @@ sub _function_list {
   for my $section ($self->{api}->sections) {
     my @groups = grep { $_->{section} == $section } $self->{api}->groups or next;
     my ($title, $chapter) = @$section{qw(title chapter)};
-    push @pod, "=head2 $title" . ($chapter ne '' ? " (manual, chapter $chapter)" : '');
+    push @pod, "=head2 $title" . ($chapter ne '' ? " (manual of DMI 1.3, chapter $chapter)" : '');
     push @pod, _items(map {
       my ($text) = _labelled($_->{comment});
       ('=item ' . join(', ', map { "B<$_->{name}>(3)" } @{ $_->{functions} }),
