@@ -26,7 +26,7 @@
   OPTION(join_port, DMI_JOIN_PORT, PORT, 1, 7880, "-p", "port", CLEARED, \
     "the port of that process (default 7880)") \
   OPTION(listen_port, DMI_LISTEN_PORT, PORT, 0, 7880, "-l", "port", CLEARED, \
-    "the port this process listens on (default 7880; 0: any; 7900+: or any, if in use)") \
+    "the port this process listens on (default 7880; 0: any free one; 7900+: 7900, or any free one)") \
   OPTION(listen_else, DMI_LISTEN_ELSE, INT, 0, 0, "-l", "port+", CLEARED, "") \
   OPTION(pool_bytes, DMI_POOL_BYTES, BYTES, 1048576, 2147483648, "-s", "bytes", CLEARED, \
     "memory this process lends to the program (default 2G, at least 1M; suffixes K M G T)") \
@@ -79,9 +79,9 @@
   OPTION(see, DMI_SEE, YES, 0, 0, "--top", "", CLEARED, \
     "show its processes live, in a terminal; their threads, with Enter; q ends") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--dump", "FILE", CLEARED, \
-    "write both to a file") \
+    "write what --status and --threads show to a file") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--json", "", CLEARED, \
-    "as JSON, for programs; alone: all that can be seen") \
+    "show it as JSON, for programs; alone: all that can be seen") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--web", "[ADDR:]PORT", CLEARED, \
     "serve a live page of the program there, and /metrics (ADDR: 127.0.0.1; PORT 0: any);\n" \
     "without a program: of the one of -i") \
