@@ -55,38 +55,40 @@ my ($other) = run(0, '--seeds 10-12 --hash --quiet --ops 3000');
 ok($once =~ /^hash [0-9a-f]{16}$/m && $once eq $again, 'the same seeds, the same histories');
 ok($once ne $other, 'other seeds, other histories');
 
-# Each rule that a core can leave out, in how many runs that must show, and of how many operations.
+# Each rule that a core can leave out, in how many runs that must show, and of how many operations.  Where
+# it shows late: a run in which it did when this was written; that one is tried first.
 my @rules = (
   [RELEASE => 100], [ACK_WAIT => 100], [INVALIDATE => 100], [FLOOR => 100], [POISON => 100],
   [PUTS => 100], [GAP => 100], [FORWARD => 100], [COPYSET => 100], [TAILS => 100], [TAKE => 100],
   [LIST => 100], [LOOK => 100], [MOVE => 100], [TOLD => 300], [DROP => 100], [RESERVE => 100],
-  [RETURN => 100], [SPILL => 100], [DELEGATE => 1500], [AFTER => 400], [DELEGATED => 600],
-  [DECIDE => 100], [DIRECT => 600], [STALE => 2000], [LEAVER => 900], [DATA => 400],
+  [RETURN => 100], [SPILL => 100], [DELEGATE => 1500, 5000, 296], [AFTER => 400], [DELEGATED => 600],
+  [DECIDE => 100], [DIRECT => 600], [STALE => 2000, 5000, 97], [LEAVER => 900], [DATA => 400],
   [MEMBER_TAKEN => 100], [MEMBER_HEIR => 200], [MEMBER_DEFER => 100], [MEMBER_POLLS => 100],
   [MEMBER_FLUSHED => 100], [MEMBER_OPENED => 100], [MEMBER_UID => 100], [MEMBER_UNMAP => 100],
   [MEMBER_ADOPT => 100], [MEMBER_FORGOT => 100], [MEMBER_LEFT => 100], [MEMBER_AWAITS => 100],
   [MEMBER_LAST_REQUEST => 100], [MEMBER_BUSY => 5000, 30], [MEMBER_ROLE => 100], [MEMBER_LOST => 100],
-  [MEMBER_RETRY => 300], [MEMBER_RETRIED => 600], [STALL => 100], [REFUSE => 100],
+  [MEMBER_RETRY => 300, 5000, 174], [MEMBER_RETRIED => 600, 5000, 264], [STALL => 100], [REFUSE => 100],
   [CAPACITY_REFUSED => 100], [CAPACITY_GIVE_UP => 100], [CAPACITY_GONE => 100],
   [CAPACITY_WHOLE => 100], [HOME_END => 100], [HOME_RECORD => 100],
   [HOME_OWNED => 100], [HOME_COPY => 100], [HOME_DEFER => 100],
   [HOME_REPLAY => 100], [HOME_NEVER => 100], [HOME_LOOKUP => 100], [HOME_REFUSED => 100],
   [HOME_HEIR => 100], [HOME_KILL => 100], [PAGER_STALLED => 100], [PAGER_SETTLE => 100],
-  [PAGER_OPEN => 400], [PAGER_FULL => 400], [PAGER_SPILLED => 300], [PAGER_PROMISE => 100],
+  [PAGER_OPEN => 400], [PAGER_FULL => 400], [PAGER_SPILLED => 300, 5000, 69], [PAGER_PROMISE => 100],
   [PAGER_COPIES => 100], [PAGER_LEAVING => 100], [PAGER_OTHERS => 100], [PAGER_ITSELF => 100],
   [PAGER_BEFORE => 100],
   [PACK_ORDER => 100], [PACK_LOST => 100], [PACK_BEFORE => 100],
   [CAPACITY_OWED => 100], [CAPACITY_KNOWN => 100], [CAPACITY_DEFER => 100],
 );
 for my $rule (@rules) {
-  my ($name, $runs, $ops) = @$rule;
+  my ($name, $runs, $ops, $first) = @$rule;
   $ops //= 5000;
   my $long = $runs * $ops > ($soak ? 20_000_000 : 2_500_000);
   if ($long || ($small && $name !~ /^(?:RELEASE|MEMBER_TAKEN|PACK_ORDER)$/)) {
     skip("without $name", $long ? 'takes too long here' : 'the full form tries it');
     next;
   }
-  ($text, $good) = run(1, "--break $name --seeds 1-$runs --ops $ops");
+  ($text, $good) = defined $first ? run(1, "--break $name --seed $first --ops $ops") : ();
+  ($text, $good) = run(1, "--break $name --seeds 1-$runs --ops $ops") if !$good;
   my ($seed) = $text =~ /^caught by seed (\d+)/;
   my ($why) = $text =~ /^(.*(?:seed \d+:|signal|bug:).*)$/m;
   ok($good && $seed, "without $name something breaks within $runs runs",
