@@ -24,8 +24,12 @@ sub run {
   my $modes = POSIX::Termios->new;
   $modes->getattr(0);
   pipe my $parent_lives, my $held or die "no pipe: $!\n";
-  my $pid = fork // die "no process: $!\n";
+  # The parent's handlers are there before the first screen is.  A Ctrl+C reaches both.
+  my ($pid, $ended);
+  local @SIG{qw(INT TERM HUP)} = ('IGNORE', (sub { $pid ? kill TERM => $pid : ($ended = 1) }) x 2);
+  $pid = fork // die "no process: $!\n";
   if ($pid == 0) {
+    @SIG{qw(INT TERM HUP)} = ('DEFAULT') x 3;
     close $held;
     my $status = eval { DMI::Top->new($viewer, $parent_lives)->show };
     print STDERR "dmirun: $@" unless defined $status;
@@ -33,8 +37,7 @@ sub run {
     POSIX::_exit($status // 1);
   }
   close $parent_lives;
-  local $SIG{INT} = 'IGNORE';    # a Ctrl+C reaches both
-  local @SIG{qw(TERM HUP)} = (sub { kill TERM => $pid }) x 2;
+  kill TERM => $pid if $ended;
   1 while waitpid($pid, 0) != $pid;
   my $status = $?;
   return $status >> 8 unless $status & 127;
