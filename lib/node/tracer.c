@@ -237,7 +237,7 @@ static void rest(struct dmi_tracer *tracer, uint32_t seen) {
 
 /* A view may have come before this process knew which of the members it is itself. */
 static void know_self(struct dmi_tracer *tracer) {
-  struct dmi_tracer_job view = {.type = DMI_TRACER_VIEW};
+  struct dmi_tracer_job view = {.type = DMI_TRACER_VIEW, .heard = dmi_clock_ns()};
   if (!tracer->file || tracer->knows_self || !atomic_load(&tracer->self)) return;
   tracer->knows_self = true;
   dmi_tracer_file_job(tracer, &view);
@@ -403,8 +403,11 @@ bool dmi_tracer_on_answer(struct dmi_process *process, dmi_uid_t from, const str
 }
 
 void dmi_tracer_view(struct dmi_process *process) {
-  if (process->tracer && process->tracer->runs)
-    (void)give(process->tracer, (struct dmi_tracer_job){.type = DMI_TRACER_VIEW});
+  struct dmi_tracer *tracer = process->tracer;
+  const struct dmi_tracer_job view = {.type = DMI_TRACER_VIEW, .heard = dmi_clock_ns()};
+  if (!tracer || !tracer->runs) return;
+  if (tracer->file) dmi_tracer_file_ask(tracer);
+  (void)give(tracer, view);
 }
 
 void dmi_tracer_finish(struct dmi_process *process, int64_t patience) {

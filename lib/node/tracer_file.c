@@ -303,15 +303,29 @@ static void on_too_much(struct dmi_tracer *tracer, struct source *source) {
   is_over(tracer, source);
 }
 
-static void begin(struct dmi_tracer *tracer, struct source *source) {
-  source->begun = dmi_clock_ns();
+static void begin(struct dmi_tracer *tracer, struct source *source, int64_t now) {
+  source->begun = now;
   ask(tracer, source, DMI_SEE_TRACE);
   measure(tracer, source);
 }
 
-/* Asks members that are new.  Not before this process knows its own number: it would ask itself,
- * and wait for its own last piece. */
-static void on_view(struct dmi_tracer *tracer) {
+void dmi_tracer_file_ask(struct dmi_tracer *tracer) {
+  struct dmi_process *process = process_of(tracer);
+  const struct dmi_uids *uids = atomic_load(&process->uids);
+  const dmi_uid_t self = atomic_load(&tracer->self);
+  struct dmi_msg msg = {.type = DMI_SEE_ASK};
+  msg.see = (struct dmi_msg_see){.number = DMI_TRACER_EVENTS, .what = DMI_SEE_TRACE};
+  for (uint32_t i = 0; i < uids->num; i++) {
+    if (uids->uid[i] <= tracer->asked) continue;
+    tracer->asked = uids->uid[i];
+    if (self && tracer->asked != self) dmi_runtime_send(process, tracer->asked, &msg);
+  }
+}
+
+/* Members that are new since `now`.  The daemon has asked them, but for those that came before this
+ * process knew its own number: it would have asked itself, and waited for its own last piece.  A
+ * second question for the first piece does no harm. */
+static void on_view(struct dmi_tracer *tracer, int64_t now) {
   struct dmi_process *process = process_of(tracer);
   const struct dmi_core *core = &process->access.core;
   const dmi_uid_t self = atomic_load(&tracer->self);
@@ -324,7 +338,7 @@ static void on_view(struct dmi_tracer *tracer) {
   }
   dmi_epoch_leave();
   for (struct source *at = tracer->file->sources; at; at = at->next) {
-    if (!at->is_self && !at->begun) begin(tracer, at);
+    if (!at->is_self && !at->begun) begin(tracer, at, now);
     if (!at->is_self && !at->is_over && !core->is_there(core->arg, at->uid)) is_over(tracer, at);
   }
 }
@@ -332,7 +346,7 @@ static void on_view(struct dmi_tracer *tracer) {
 void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) {
   struct source *source;
   if (job->type == DMI_TRACER_VIEW) {
-    on_view(tracer);
+    on_view(tracer, job->heard);
     return;
   }
   source = find(tracer, job->type == DMI_TRACER_MUCH ? job->about : job->from);

@@ -21,7 +21,7 @@ struct dmi_tracer_job {
     DMI_TRACER_TIME,  /* its clock: got and sent by it, heard by us */
     DMI_TRACER_NO,    /* it tells another one; `is_last`: nobody, as it ends */
     DMI_TRACER_MUCH,  /* more of `about` has come than is held: nothing more comes of it */
-    DMI_TRACER_VIEW,  /* members have changed */
+    DMI_TRACER_VIEW,  /* members have changed; `heard`: when, by dmi_clock_ns */
     DMI_TRACER_FINISH /* the process is about to end; `heard`: how long it may wait for others */
   } type;
   dmi_uid_t from;  /* 0: none; else it is held (dmi_trace_hold) */
@@ -49,6 +49,7 @@ struct dmi_tracer {
 
   _Atomic dmi_uid_t self; /* uid; 0: this process is no member yet, and nothing is taken */
   struct dmi_subscriber subscriber; /* of the event stream: marks */
+  dmi_uid_t asked;                  /* the daemon's: the last member that it has asked */
 
   /* ---- the thread's ---- */
   dmi_uid_t reader; /* whom we tell; 0: nobody, or the own file */
@@ -95,6 +96,9 @@ struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const cha
 void dmi_tracer_file_close(struct dmi_tracer *tracer);
 /* A piece of this process. */
 void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piece *piece);
+/* The daemon, with a new view: asks those that are new at once, as a member records nothing before it
+ * is asked, and the thread may be busy with debug information. */
+void dmi_tracer_file_ask(struct dmi_tracer *tracer);
 /* PIECE, TIME, NO, MUCH, VIEW.  A piece that is kept is taken out of the job, with its `from`. */
 void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
 /* What was written so far can be read by others. */
