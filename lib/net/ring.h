@@ -38,7 +38,7 @@ struct dmi_ring_out {
 
 struct dmi_ring_in {
   struct dmi_ring *ring;
-  const unsigned char *bytes;
+  unsigned char *bytes; /* what is got may be overwritten, until `tail` has moved */
   size_t size;
   uint64_t tail;
 };

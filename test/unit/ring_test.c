@@ -88,6 +88,34 @@ static void test_parts(void **state) {
   assert_memory_equal(c, "j", 1);
 }
 
+#define LARGE 20000
+#define GOT 4096
+
+/* The getting end writes into what it has got, to take over the cache lines: into each, and not
+ * into what it has not got, nor behind the ring. */
+static void test_lines_are_taken_over(void **state) {
+  (void)state;
+  static unsigned char large[LARGE + 1], some[LARGE], back[LARGE];
+  begin();
+  out.bytes = in.bytes = large;
+  out.size = in.size = LARGE;
+  large[LARGE] = 0xee;
+  for (size_t i = 0; i < LARGE; i++)
+    some[i] = (unsigned char)(i % 251 + 1);
+  assert_int_equal(put(some, LARGE), LARGE);
+  assert_int_equal(get(back, GOT), GOT);
+  for (size_t i = 0; i < GOT; i += 64)
+    assert_non_null(memchr(large + i, 0, 64));
+  assert_memory_equal(large + GOT, some + GOT, LARGE - GOT);
+  assert_int_equal(put(some, GOT), GOT); /* around the end */
+  assert_int_equal(get(back + GOT, LARGE - GOT), LARGE - GOT);
+  assert_memory_equal(back, some, LARGE);
+  assert_memory_equal(large, some, GOT);
+  assert_int_equal(get(back, LARGE), GOT);
+  assert_memory_equal(back, some, GOT);
+  assert_int_equal(large[LARGE], 0xee);
+}
+
 /* Who says that it will sleep is woken once, or told that it need not. */
 static void test_waits(void **state) {
   (void)state;
@@ -256,10 +284,14 @@ static void test_changes_meanwhile(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_full_and_empty), cmocka_unit_test(test_begins_again),
-      cmocka_unit_test(test_parts),          cmocka_unit_test(test_waits),
-      cmocka_unit_test(test_two_threads),    cmocka_unit_test(test_wrong_head),
-      cmocka_unit_test(test_wrong_tail),     cmocka_unit_test(test_changes_meanwhile)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_and_empty),
+                                     cmocka_unit_test(test_begins_again),
+                                     cmocka_unit_test(test_parts),
+                                     cmocka_unit_test(test_lines_are_taken_over),
+                                     cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_two_threads),
+                                     cmocka_unit_test(test_wrong_head),
+                                     cmocka_unit_test(test_wrong_tail),
+                                     cmocka_unit_test(test_changes_meanwhile)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
