@@ -34,6 +34,12 @@ bool dmi_trace_item_put(void *piece, size_t most, size_t *length, const struct d
   return true;
 }
 
+void dmi_trace_lost_put(void *piece, size_t most, size_t *length, _Atomic uint64_t *lost) {
+  const uint64_t num = atomic_exchange(lost, 0);
+  const struct dmi_trace_item item = {.kind = DMI_TRACE_LOST, .size = num, .begin = dmi_clock_ns()};
+  if (num && !dmi_trace_item_put(piece, most, length, &item, NULL)) atomic_fetch_add(lost, num);
+}
+
 bool dmi_trace_piece_good(const void *piece, size_t length) {
   struct dmi_trace_item item;
   const char *text;

@@ -5,6 +5,7 @@
 #ifndef DMI_BASE_TRACE_PIECE_H
 #define DMI_BASE_TRACE_PIECE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +55,9 @@ bool dmi_trace_item_get(const void *piece, size_t length, size_t *at, struct dmi
 /* Appends it.  False: it does not fit into `most` bytes. */
 bool dmi_trace_item_put(void *piece, size_t most, size_t *length, const struct dmi_trace_item *item,
                         const char *text);
+/* Appends how many records were left out, if any, and takes these off *lost; they stay there if the
+ * item does not fit, for the next piece. */
+void dmi_trace_lost_put(void *piece, size_t most, size_t *length, _Atomic uint64_t *lost);
 /* True if it consists of items. */
 bool dmi_trace_piece_good(const void *piece, size_t length);
 

@@ -236,10 +236,9 @@ static void put_pool(struct taking *taking) {
 
 /* Records of threads for which there was no memory. */
 static void put_unseen(struct taking *taking) {
-  const uint64_t lost = atomic_exchange(&taking->tracer->trace->unseen, 0);
-  const struct dmi_trace_item item = {
-      .kind = DMI_TRACE_LOST, .size = lost, .begin = dmi_clock_ns()};
-  if (lost) (void)put(taking, &item, NULL);
+  struct dmi_tracer_piece *piece = taking->piece;
+  dmi_trace_lost_put(piece->bytes, sizeof(piece->bytes), &piece->length,
+                     &taking->tracer->trace->unseen);
 }
 
 bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece) {

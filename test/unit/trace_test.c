@@ -262,6 +262,28 @@ static void test_items(void **state) {
   assert_false(dmi_trace_piece_good(piece, length));
 }
 
+/* Records that were left out are told once, by the first piece that has room for that. */
+static void test_lost(void **state) {
+  char piece[sizeof(struct dmi_trace_item)];
+  struct dmi_trace_item got;
+  const char *text;
+  size_t length = 1, at = 0;
+  _Atomic uint64_t lost = 7;
+  (void)state;
+  dmi_trace_lost_put(piece, sizeof(piece), &length, &lost);
+  assert_int_equal(length, 1);
+  assert_int_equal(atomic_load(&lost), 7);
+  length = 0;
+  dmi_trace_lost_put(piece, sizeof(piece), &length, &lost);
+  assert_int_equal(atomic_load(&lost), 0);
+  assert_true(dmi_trace_item_get(piece, length, &at, &got, &text));
+  assert_int_equal(got.kind, DMI_TRACE_LOST);
+  assert_int_equal(got.size, 7);
+  length = 0;
+  dmi_trace_lost_put(piece, sizeof(piece), &length, &lost);
+  assert_int_equal(length, 0);
+}
+
 /* Of what a faulty process sends nothing is read that is not there (a sanitizer looks), and each
  * item becomes a line. */
 static void test_noise(void **state) {
@@ -476,10 +498,10 @@ static void test_json(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rings),    cmocka_unit_test(test_turns), cmocka_unit_test(test_began),
-      cmocka_unit_test(test_waits),    cmocka_unit_test(test_many),  cmocka_unit_test(test_both),
-      cmocka_unit_test(test_items),    cmocka_unit_test(test_noise), cmocka_unit_test(test_clock),
-      cmocka_unit_test(test_drift),    cmocka_unit_test(test_json),  cmocka_unit_test(test_open),
-      cmocka_unit_test(test_open_many)};
+      cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),    cmocka_unit_test(test_began),
+      cmocka_unit_test(test_waits), cmocka_unit_test(test_many),     cmocka_unit_test(test_both),
+      cmocka_unit_test(test_items), cmocka_unit_test(test_lost),     cmocka_unit_test(test_noise),
+      cmocka_unit_test(test_clock), cmocka_unit_test(test_drift),    cmocka_unit_test(test_json),
+      cmocka_unit_test(test_open),  cmocka_unit_test(test_open_many)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
