@@ -66,6 +66,25 @@ verdict('skipped ones', '1 passed, 0 failed, 3 skipped', qr/^skipped .*test\/uni
   unlike(verdict('small form', '2 passed, 0 failed', qr/c\.t/, {}, \%scripts), qr/b\.t/, 'small form: left out');
 }
 
+# Two jobs, each of which ends when the other one and one that mostly waits have begun; all that wait
+# one after the other.
+{
+  my $slow = $ENV{DMI_TEST_SLOW} || 1;
+  my $together = sub {
+    my ($name, @others) = @_;
+    return "open my \$file, '>', '$top/$name.begun' or die; my \$until = time + 60 * $slow;\n"
+      . "select undef, undef, undef, 0.01 while grep { !-e qq($top/\$_.begun) } qw(@others) and time < \$until;\n"
+      . "print time < \$until ? 'ok' : 'not ok', qq( 1\n1..1\n);\n";
+  };
+  my $waits = "# A text.\n# Mostly waits: here, for nothing.\n";
+  my %scripts = ('a.t' => $together->(a => qw(b w)), 'b.t' => $together->(b => qw(a w)),
+    'w.t' => $waits . $together->(w => qw(a b)) . "open \$file, '>', '$top/w.ended' or die;\n",
+    'x.t' => "${waits}die unless -e '$top/w.ended';\n$good");
+  verdict('one that waits beside', '4 passed, 0 failed', qr/w\.t/, {}, \%scripts, '-j', 2);
+  verdict('one job', '2 passed, 0 failed', qr/a\.t\n.*x\.t/, {},
+    { 'a.t' => "die if -e '$top/x.begun';\n$good", 'x.t' => "${waits}open my \$file, '>', '$top/x.begun' or die;\n$good" }, '-j', 1);
+}
+
 verdict('silent program', '1 passed, 1 failed', qr/silent: it printed nothing/,
   { u => $cmocka, silent => 'true' }, {});
 verdict('program without a count', '0 passed, 1 failed', qr/shows no count/,

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # pulse.t - a process from which nothing comes for --dead-after ends the program, by name; one whose
 # daemon is busy for as long does not, nor one that is silent for a shorter time.
+# Mostly waits: until somebody is missed.
 use strict;
 use warnings;
 use FindBin;

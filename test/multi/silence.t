@@ -2,6 +2,7 @@
 # silence.t - a cable is cut between two hosts (network namespaces): within about --dead-after each
 # process says by name which one it has lost, whether it waits without a word or data is in flight.
 # A shorter cut is survived.  And: hosts that have only link-local addresses for each other.
+# Mostly waits: until somebody is missed.
 use strict;
 use warnings;
 use FindBin;

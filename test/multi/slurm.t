@@ -2,6 +2,7 @@
 # slurm.t - DMI programs under Slurm: the scripts of examples/slurm/, submitted as a user would, to a
 # cluster of the test's own.
 # Not in the small form: what it tests are scripts for Slurm.
+# Mostly waits: for Slurm.
 use strict;
 use warnings;
 use FindBin;

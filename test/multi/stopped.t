@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # stopped.t - a process is stopped (SIGSTOP, as by a debugger): who waits for it says so once, nobody
 # loses it, and all goes on when it does.
+# Mostly waits: until it is said what is waited for.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # witness.t - two processes, and a witness that votes with whoever is left (dmirun --witness): either of the
 # two is killed, or cut off, and the other goes on.
+# Mostly waits: until somebody is missed.
 use strict;
 use warnings;
 use FindBin;
