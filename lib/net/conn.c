@@ -110,7 +110,7 @@ static void log_end(const struct dmi_conn *conn, const char *why) {
 /* Frees the connection's memory. */
 static void free_memory(struct dmi_conn *conn) {
   dmi_seal_free(conn->opener);
-  free(conn->in);
+  dmi_receive_free_in(conn);
   free(conn->list);
   free(conn->buf);
   free(conn);
@@ -121,11 +121,8 @@ static struct dmi_conn *allocate(bool member, const struct dmi_proof_keys *keys)
   if (conn == NULL) return NULL;
   conn->cap = member || keys != NULL ? DMI_NET_BUFFER : DMI_NET_BUFFER_SMALL;
   conn->buf = malloc(conn->cap);
-  if (keys != NULL) {
-    conn->opener = dmi_seal_new(keys->in, 1, keys->cipher);
-    conn->in = malloc(DMI_NET_IN);
-  }
-  if (conn->buf != NULL && (keys == NULL || (conn->opener != NULL && conn->in != NULL)))
+  if (keys != NULL) conn->opener = dmi_seal_new(keys->in, 1, keys->cipher);
+  if (conn->buf != NULL && (keys == NULL || (conn->opener != NULL && dmi_receive_begin_in(conn))))
     return conn;
   free_memory(conn);
   return NULL;

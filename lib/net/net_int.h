@@ -53,8 +53,11 @@
 #define DMI_NET_STRANGERS 1024     /* connections without uid at the same time */
 #define DMI_NET_UNANNOUNCED 256    /* peers that connected before they were announced */
 #define DMI_NET_TEMP_SLOTS 256
-#define DMI_NET_RECORDS 2 /* records sealed at once; twice as many fit into conn->in */
-#define DMI_NET_IN (2 * DMI_NET_RECORDS * (DMI_SEAL_MOST + DMI_SEAL_OVER))
+#define DMI_NET_RECORD (DMI_SEAL_MOST + DMI_SEAL_OVER)
+#define DMI_NET_OUT (2 * DMI_NET_RECORD) /* bytes of records that each peer can seal at once */
+#define DMI_NET_IN (2 * DMI_NET_OUT)     /* and that each connection can hold, half at a time */
+/* The same while a large body travels: 512 KiB of it, and the record of its header. */
+#define DMI_NET_MUCH (16 * DMI_NET_RECORD + 4096)
 #define DMI_NET_BATCH 64 /* connections served per epoll_wait */
 /* The most chances to borrow that are passed over when lending does not pay. */
 #define DMI_NET_LEND_REST 64
@@ -69,12 +72,14 @@ struct dmi_seg {
   unsigned char bytes[4096 - 64];
 };
 
-/* Sealed records that are not sent yet. */
+/* Sealed records that are not sent yet. The writing thread's, but for `start` and `end`. */
 struct dmi_sealed {
-  struct dmi_seal *seal; /* of the writing thread */
-  size_t start, end;     /* [L] part of `bytes` that is not sent */
-  unsigned char
-      bytes[DMI_NET_RECORDS * (DMI_SEAL_MOST + DMI_SEAL_OVER)]; /* of the writing thread */
+  struct dmi_seal *seal;
+  size_t start, end;    /* [L] part of `bytes` that is not sent */
+  unsigned char *bytes; /* `few`, or DMI_NET_MUCH bytes until all that was sealed there is sent */
+  size_t cap;           /* bytes at `bytes` that are used */
+  unsigned char few[DMI_NET_OUT];
+  bool goes_on; /* the last time more was queued than `cap` */
 };
 
 /* What we do towards a peer:
@@ -188,9 +193,10 @@ struct dmi_conn {
   struct dmi_seal *opener; /* NULL: without sealing */
   bool tampered;           /* a record was not authentic */
   unsigned char *in;       /* records received, not yet opened: [in_start, in_end) */
-  size_t in_start, in_end;
-  struct dmi_msg msg;  /* the message that is arriving */
-  unsigned char *list; /* its list, aligned; kept for the next one */
+  size_t in_start, in_end, in_cap;
+  unsigned char *in_few; /* DMI_NET_IN bytes; `in` is this, or DMI_NET_MUCH for a large body */
+  struct dmi_msg msg;    /* the message that is arriving */
+  unsigned char *list;   /* its list, aligned; kept for the next one */
   size_t list_cap, list_got;
   unsigned char *body; /* where its body is received; NULL: discarded */
   uint64_t body_got;
@@ -386,6 +392,9 @@ size_t dmi_receive_least(const struct dmi_conn *conn);
 bool dmi_receive_can_lend(struct dmi_conn *conn);
 /* A borrower: receives what there is. False: the daemon has to go on. */
 bool dmi_receive_lent(struct dmi_conn *conn);
+/* Memory for records, for a new connection. False: there is none. */
+bool dmi_receive_begin_in(struct dmi_conn *conn);
+void dmi_receive_free_in(struct dmi_conn *conn); /* nothing if there is none */
 
 /* lend.c: all called by the daemon */
 /* In net->lent: no thread may borrow, as the loop has ended, or as the daemon keeps them. */

@@ -12,7 +12,8 @@
  * With sealing, records are received into conn->in and opened one by one: into the buffer or, if
  * they are a part of a body, directly into its place. At the end of a turn no whole record may be
  * left there, because no event would report it; only a borrower may leave some, after a message
- * that it leaves to the daemon.
+ * that it leaves to the daemon. A borrower receives a large body into more memory, which the
+ * connection has until that body is complete.
  *
  * A borrower (lend.c) stops before the header of a message that it may not handle. It leaves errors
  * of the connection to the daemon, which meets them again.
@@ -26,6 +27,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/large.h"
 #include "net/net_int.h"
 
 #define SHARE ((size_t)64 << 10)    /* bytes per turn, before other connections are served */
@@ -140,7 +142,7 @@ size_t dmi_receive_least(const struct dmi_conn *conn) {
   if (!dmi_receive_is_long(conn)) return 1;
   const uint64_t rest = conn->msg.body.len - conn->body_got;
   if (rest <= here) return 1;
-  return smaller(rest - here, conn->opener == NULL ? AWAITED : DMI_NET_IN / 2);
+  return smaller(rest - here, conn->opener == NULL ? AWAITED : DMI_NET_MUCH / 2);
 }
 
 bool dmi_receive_can_lend(struct dmi_conn *conn) {
@@ -274,17 +276,52 @@ static void heard(struct dmi_conn *conn, size_t bytes) {
   atomic_store_explicit(&conn->heard, before + bytes, memory_order_relaxed);
 }
 
+/* Moves what is not opened yet (less than a record) to the beginning of this memory. */
+static void move_records(struct dmi_conn *conn, unsigned char *to, size_t cap) {
+  const size_t have = conn->in_end - conn->in_start;
+  if (have != 0) memmove(to, conn->in + conn->in_start, have);
+  conn->in = to;
+  conn->in_start = 0;
+  conn->in_end = have;
+  conn->in_cap = cap;
+}
+
+bool dmi_receive_begin_in(struct dmi_conn *conn) {
+  conn->in = conn->in_few = malloc(DMI_NET_IN);
+  conn->in_cap = DMI_NET_IN;
+  return conn->in != NULL;
+}
+
+void dmi_receive_free_in(struct dmi_conn *conn) {
+  if (conn->in != conn->in_few) dmi_large_free(conn->in);
+  free(conn->in_few);
+}
+
+/* A large body is arriving.  If there is no memory it goes on with what it has. */
+static void take_much(struct dmi_conn *conn) {
+  if (conn->in != conn->in_few) return;
+  unsigned char *bytes = dmi_large_new(DMI_NET_MUCH, false);
+  if (bytes != NULL) move_records(conn, bytes, DMI_NET_MUCH);
+}
+
+/* All that is whole is opened.  Gives the memory back behind a large body, not in its last part, of
+ * which a part of a record would have to be copied. */
+static void give_back_much(struct dmi_conn *conn) {
+  unsigned char *much = conn->in;
+  if (much == conn->in_few || dmi_receive_is_long(conn)) return;
+  if (conn->phase == DMI_RECEIVE_BODY && conn->in_start != conn->in_end) return;
+  move_records(conn, conn->in_few, DMI_NET_IN);
+  dmi_large_free(much);
+}
+
 /* As fill, with sealing. */
-static bool fill_records(struct dmi_conn *conn, size_t *got, bool *drained, int *error) {
-  size_t have = conn->in_end - conn->in_start;
-  if (conn->in_start != 0 && DMI_NET_IN - conn->in_end < DMI_NET_IN / 2) {
-    memmove(conn->in, conn->in + conn->in_start, have); /* a part of a record */
-    conn->in_start = 0;
-    conn->in_end = have;
-  }
-  size_t space = DMI_NET_IN - conn->in_end;
-  if (space > DMI_NET_IN / 2)
-    space = DMI_NET_IN / 2; /* so that the sender seals more while these are opened */
+static bool fill_records(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
+  if (lent && dmi_receive_is_long(conn)) take_much(conn);
+  /* half of it, so that the sender seals more while these are opened */
+  const size_t most = (lent ? conn->in_cap : DMI_NET_IN) / 2;
+  if (conn->in_start != 0 && conn->in_cap - conn->in_end < most)
+    move_records(conn, conn->in, conn->in_cap);
+  const size_t space = smaller(conn->in_cap - conn->in_end, most);
   ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, space);
   if (size <= 0) {
     *error = (int)-size;
@@ -303,7 +340,7 @@ static bool fill(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, i
   struct iovec iov[2];
   size_t num = 0, direct = 0;
   size_t most = lent ? PIECE : SHARE;
-  if (conn->opener != NULL) return fill_records(conn, got, drained, error);
+  if (conn->opener != NULL) return fill_records(conn, lent, got, drained, error);
   tidy(conn);
   if (conn->phase == DMI_RECEIVE_LIST) {
     direct = smaller(conn->msg.list.len - conn->list_got, most);
@@ -373,6 +410,7 @@ static bool consume_all(struct dmi_conn *conn, bool lent, char why[DMI_NET_WHY])
       return false;
     }
   }
+  if (conn->opener != NULL) give_back_much(conn);
   return true;
 }
 

@@ -7,7 +7,8 @@
  * the daemon goes on.
  *
  * With sealing, the writing thread makes as many records of the queued bytes as fit into peer->out,
- * removes these bytes from the queue, and sends the records before it makes more.
+ * removes these bytes from the queue, and sends the records before it makes more. If more is queued
+ * than fits there, it takes memory for DMI_NET_MUCH, and gives that back when all of it is sent.
  *
  * Must not: make a system call or drop a payload under the lock; call the handler; change a
  * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
@@ -22,12 +23,15 @@
 #include <sys/uio.h>
 
 #include "base/futex.h"
+#include "base/large.h"
 #include "base/lock.h"
 #include "net/net_int.h"
 
 #define ALONE 4096 /* payloads of this size or more get their own records */
 /* bytes that one flush writes before it leaves the rest to the daemon */
 #define SHARE ((uint64_t)1 << 20)
+/* bytes that are sealed at once when a large body begins: 64 KiB of it, and its header */
+#define FIRST ((size_t)2 * DMI_NET_RECORD + 4096)
 /* bytes of answers that the daemon gathers before it writes them */
 #define GATHERED ((uint64_t)32 << 10)
 
@@ -64,7 +68,7 @@ static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, 
   size_t end = 0;
   for (size_t at = 0; at < num;) {
     size_t parts, size = next_record(iov, at, num, &parts);
-    if (sizeof out->bytes - end < size + DMI_SEAL_OVER) break;
+    if (out->cap - end < size + DMI_SEAL_OVER) break;
     dmi_seal_put(out->seal, out->bytes + end, iov + at, parts, size, (borrowed >> at & 1) == 0);
     end += size + DMI_SEAL_OVER;
     *taken += size;
@@ -77,10 +81,38 @@ static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, 
   return end;
 }
 
+static void use_few(struct dmi_sealed *out) {
+  out->bytes = out->few;
+  out->cap = sizeof out->few;
+}
+
+/* Takes more memory if the parts need it, but uses a little of it first, so that the other end
+ * begins early. If there is none, they go a few records at a time. */
+static void take_much(struct dmi_sealed *out, const struct iovec *iov, size_t num) {
+  const size_t most = out->goes_on ? DMI_NET_MUCH : FIRST;
+  uint64_t size = 0;
+  for (size_t i = 0; i < num; i++)
+    size += iov[i].iov_len;
+  out->goes_on = size > most;
+  if (size <= sizeof out->few) return;
+  unsigned char *bytes = dmi_large_new(DMI_NET_MUCH, false);
+  if (bytes == NULL) return;
+  out->bytes = bytes;
+  out->cap = most;
+}
+
+static void give_back_much(struct dmi_sealed *out) {
+  if (out->bytes == out->few) return;
+  dmi_large_free(out->bytes);
+  use_few(out);
+}
+
 struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
   struct dmi_sealed *out = malloc(sizeof *out);
   if (out == NULL) return NULL;
   out->start = out->end = 0;
+  use_few(out);
+  out->goes_on = false;
   /* HELLO or HELLO_OK was the first record */
   out->seal = dmi_seal_new(keys->out, 1, keys->cipher);
   if (out->seal != NULL) return out;
@@ -90,6 +122,7 @@ struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
 
 void dmi_send_free_out(struct dmi_sealed *out) {
   if (out == NULL) return;
+  give_back_much(out);
   dmi_seal_free(out->seal);
   free(out);
 }
@@ -129,11 +162,13 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) taken = (uint64_t)sent;
   } else {
     if (num != 0) {
+      take_much(out, iov, num);
       start = 0;
       end = seal_parts(out, iov, num, borrowed, &taken);
     }
     sent = dmi_link_send(link, out->bytes + start, end - start);
     if (sent > 0) start += (size_t)sent;
+    if (start == end) give_back_much(out);
   }
   int error = sent < 0 ? (int)-sent : 0;
   dmi_lock(&peer->lock, DMI_RANK_PEER);

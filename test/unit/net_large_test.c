@@ -1,6 +1,7 @@
 /*
  * net_large_test.c - what a large body must not cost: a thread that is woken for each piece of it,
- * a daemon that looks for messages instead of going on with what it sends.
+ * a daemon that looks for messages instead of going on with what it sends, memory for many records
+ * when it has travelled.
  *
  * How often is counted; nothing here depends on how fast the machine is.
  */
@@ -231,8 +232,94 @@ static void test_full(void **state) {
   node_end_all(nodes, 3);
 }
 
+/* ---- Memory for many records ----------------------------------------------------------------- */
+
+static _Atomic bool much_in; /* a message came in the memory that is for large bodies */
+
+static void on_sealed(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  const struct dmi_conn *conn = dmi_peer_find(node->net, from)->conn;
+  if (conn->in != conn->in_few) atomic_store(&much_in, true);
+  on_message(node, from, msg);
+}
+
+static struct dmi_transport_ops counting; /* as those of the link, but for `send` */
+static const struct dmi_transport_ops *counted;
+static _Atomic size_t most_sent; /* bytes given to the link at once */
+
+static ssize_t counting_send(struct dmi_link *link, struct iovec *iov, size_t num) {
+  if (iov->iov_len > atomic_load(&most_sent)) atomic_store(&most_sent, iov->iov_len);
+  return counted->send(link, iov, num);
+}
+
+static void run_count(struct node *node, void *arg) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(node->net, 2);
+  (void)arg;
+  counted = peer->link->ops;
+  counting = *counted;
+  counting.send = counting_send;
+  peer->link->ops = &counting;
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
+}
+
+/* Whether the peer has more memory for sending than each has, when no thread sends. */
+static void run_much(struct node *node, void *arg) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(node->net, 2);
+  *(bool *)arg = peer->out->bytes != peer->out->few;
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
+}
+
+static void test_much_out(void **state) {
+  (void)state;
+  struct node nodes[2];
+  bool much;
+  node_spin = 0;
+  node_encrypt = true;
+  start_two(nodes);
+  nodes[1].on_message = on_sealed;
+  node_do(&nodes[0], run_count, NULL);
+  assert_true(node_send(&nodes[0], 2, (struct dmi_msg){.type = DMI_MSG_GET}));
+  NODE_WAIT(&nodes[1], messages, 2);
+  assert_in_range(atomic_load(&most_sent), 1, DMI_NET_OUT);
+  for (uint32_t i = 0; i < MANY; i++)
+    assert_true(node_send(&nodes[0], 2, large()));
+  NODE_WAIT(&nodes[1], messages, 2 + MANY);
+  assert_in_range(atomic_load(&most_sent), LARGE / 2, DMI_NET_MUCH);
+  node_do(&nodes[0], run_much, &much);
+  assert_false(much);
+  assert_false(atomic_load(&much_in)); /* the daemon takes its usual share */
+  node_end_all(nodes, 2);
+  node_encrypt = false;
+}
+
+static void test_much_in(void **state) {
+  (void)state;
+  struct node nodes[2];
+  struct dmi_net_loan loan;
+  node_spin = 0;
+  node_encrypt = true;
+  start_two(nodes);
+  nodes[0].on_message = on_sealed;
+  for (uint32_t i = 0; i < 2; i++) {
+    atomic_store(&much_in, false);
+    while (dmi_net_borrow(nodes[0].net, 2, &loan) < 0)
+      sched_yield();
+    loan.look = NULL;
+    atomic_store(&waiting, 1);
+    assert_true(node_send(&nodes[1], 1, large()));
+    dmi_net_receive(&loan, &waiting, 1);
+    assert_false(loan.owed);
+    assert_true(atomic_load(&much_in));
+    assert_ptr_equal(loan.conn->in, loan.conn->in_few);
+    dmi_net_give_back(&loan);
+  }
+  node_end_all(nodes, 2);
+  node_encrypt = false;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_await), cmocka_unit_test(test_control),
-                                     cmocka_unit_test(test_woken), cmocka_unit_test(test_full)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_await),    cmocka_unit_test(test_control),
+      cmocka_unit_test(test_woken),    cmocka_unit_test(test_full),
+      cmocka_unit_test(test_much_out), cmocka_unit_test(test_much_in)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
