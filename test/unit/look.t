@@ -69,6 +69,17 @@ like($nobody->(thread(2), thread(3, undef, state => 'R'), thread(4, 'lock'), thr
   qr/, 1 of 2 have come; no thread is left that uses it and has not come, .*; these do not wait in DMI:\n      thread 2 of process 0 \(h1\): outside of DMI; last .*\n      thread 3 of process 0 \(h1\): computes; last [^\n]*\n  thread 2 /,
   'nobody is left who uses it: those that could begin to do so');
 like($nobody->(), qr/; all threads wait in DMI$/m, 'there are none');
+my $passing = sub { return DMI::LookText::threads({ members => [@_, member(1, barriers => [map { { barrier => '0x10', thread => $_ } } 1 .. 2], threads => [map { thread($_, 'barrier', size => 3, ns => 1e6) } 1 .. 2])],
+  objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } }) };
+like($passing->(), qr/waits at the barrier at 0x10, 2 of 3 have come; none that is missing can be seen: the threads may be going from one barrier to the next \(look again\)$/m,
+  'no wait of a moment is said to be for ever');
+like($passing->({ member => 2, process => 1, host => 'h2', silent => 1 }), qr/, 2 of 3 have come; still missing:\n      perhaps threads of process 1 \(h2\), which gives no answer$/m,
+  'those of a silent process may be missing');
+like(DMI::LookText::threads({ members => [member(1, %user, threads => [$at->(1), thread(3)]), { member => 2, process => 1, host => 'h2', silent => 1 }],
+  objects => { 'barrier 0x10' => { arrived => 1, needed => 3, owner => 1 } } }),
+  qr/1 of 3 have come; still missing:\n      thread 3 of process 0 \(h1\): [^\n]*\n      perhaps threads of process 1 \(h2\), which/, 'beside others');
+unlike(DMI::LookText::threads({ members => [$never, { member => 2, process => 1, host => 'h2', silent => 1 }], objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } }),
+  qr/perhaps/, 'but not if all that are missing are known');
 like($nobody->(map { thread($_) } 2 .. 15), qr/thread 11 of [^\n]*\n      and 4 more\n/, 'or many');
 like($text, qr/^  thread 2 in .*\n    waits at the barrier at 0x10, as thread 1 of process 0 \(h1\)$/m, 'once for each barrier');
 like($text, qr/^  the lock at 0xc is held by thread 1, taken by DMI_mutex_lock at p\.c:9 \(f\)$/m, 'and who holds locks');

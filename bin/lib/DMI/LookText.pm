@@ -8,6 +8,7 @@ use DMI::Waits ();
 
 my $HOTTEST = 10;       # pages that are shown
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
+my $MOMENT = 1e9;       # ns of a wait that may be over before the last answer comes
 
 # Text of other machines, without control characters.
 sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
@@ -187,14 +188,21 @@ sub barrier_text {
   my ($waits, $thread) = @_;
   my $object = $waits->object($thread);
   my @missing = $waits->missing($thread);
+  my @silent = grep { $_->{silent} } $waits->members;
   # Threads that have gone on meanwhile make a count that does not fit the list.
-  my $fits = defined $object->{arrived} && (!@missing || $object->{needed} - $object->{arrived} == @missing);
+  my $fits = defined $object->{arrived} && (!@missing || @silent || $object->{needed} - $object->{arrived} == @missing);
   my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
+  my @who = map { $waits->thread_name($_) . ': ' . doing($_) } @missing;
+  # Threads of processes that give no answer are not known.
+  push @who, map { 'perhaps threads of process ' . $_->{process} . ' (' . host($_) . '), which gives no answer' } @silent
+    if !$fits || $object->{needed} - $object->{arrived} > @missing;
+  return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
+  # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
+  return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
   return "$text; no thread is left that uses it and has not come, so they wait until another one begins to use it; "
-    . elsewhere($waits) if !@missing;
-  return "$text; still missing:" . join '', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @missing;
+    . elsewhere($waits);
 }
 
 # "rank 2 of process 1 (host)"
