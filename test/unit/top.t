@@ -27,13 +27,13 @@ is(join(' ', $view->parts), 'process threads locks barriers', 'at first threads 
 
 # Rates are those since the answer before.
 $view->take(all(member(0, 10, 1000, 0, 50), member(1, 10, 0, 20480, 0)));
-like(shown($view), qr/^0 +h0 .* 100 B +0 B +5$/m, 'at first those of the whole life');
+like(shown($view), qr/^0 +h0 .* 5 +100 B +0 B +1\.0 MiB /m, 'at first those of the whole life');
 $view->take(all(member(0, 12, 5000, 0, 56), member(1, 12, 0, 20480, 0)));
-like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'then those since the last answer');
-like(shown($view), qr/^1 +h1 .* 0 B +0 B +0$/m, 'also when nothing happens');
+like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'then those since the last answer');
+like(shown($view), qr/^1 +h1 .* 0 +0 B +0 B +1\.0 MiB /m, 'also when nothing happens');
 is(join(' ', $view->parts), 'process', 'then no more than is shown is asked for');
 $view->take(all(member(0, 12, 9000, 0, 56), member(1, 12, 0, 0, 0)));
-like(shown($view), qr/^0 +h0 .* 2\.0 KiB +0 B +3$/m, 'no time has passed: the same');
+like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has passed: the same');
 $view->take(all(silent(0), member(1, 13, 0, 0, 0)));
 like(shown($view), qr/^0 +h0 +SILENT +\? +2 +\?/m, 'nothing is known of one that is silent');
 is(style($view, qr/SILENT/), 'chosen', 'it is chosen');
@@ -50,9 +50,11 @@ is($view->key('r'), 'draw', 'r');
 is(order($view), '2 1 0', 'the other way round');
 $view->key('r');
 $view->key('left');
-like(shown($view), qr{faults/s v$}m, 'to the left of the first column is the last one');
+like(shown($view), qr{spilled v$}m, 'to the left of the first column is the last one');
+$view->key('left') for 1 .. 6;
+like(shown($view), qr{threads +faults/s v }m, 'and so on');
 is(order($view), '1 0 2', 'numbers: the largest first, unknown ones last');
-$view->key('>');
+$view->key('>') for 1 .. 7;
 is(order($view), '0 1 2', 'and back');
 my @ten = map { member($_, 10, 0, 0, 0) } 0 .. 9;
 $view->take(all(@ten[9, 2, 5]));

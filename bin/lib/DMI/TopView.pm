@@ -12,7 +12,8 @@ use warnings;
 use DMI::LookText ();
 use DMI::Waits ();
 
-# The columns: title, what is shown, what it is sorted by (largest first if a number that grows).
+# The columns: title, what is shown, what it is sorted by (largest first if a number that grows).  In narrow
+# windows the last ones are cut off.
 my $text = sub { my ($name) = @_; return sub { DMI::LookText::plain($_[0]{$name}) } };
 my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookText::bytes($_[0]{$name}) : '?' } };
 my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
@@ -23,8 +24,8 @@ my @columns = (
   ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
   ['cores', $count->('cores'), sub { -($_[0]{cores} // -1) }],
   map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
-    ['threads', 'threads', $count], ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size],
-    ['spilled', 'spilled', $size], ['in/s', 'in', $size], ['out/s', 'out', $size], ['faults/s', 'faults', $count]),
+    ['threads', 'threads', $count], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
+    ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size], ['spilled', 'spilled', $size]),
 );
 # Of so many questions for the table one is also for threads and locks, which take more to find: the first.
 my $each_for_deadlocks = 5;
