@@ -54,7 +54,7 @@ sub table {
 
 sub status {
   my ($all) = @_;
-  my @rows = ([qw(process host state since cores threads), 'pool used', 'of', qw(copies spilled), 'by shm', qw(in out faults now/s)]);
+  my @rows = ([qw(process host state pid since cores threads), 'pool used', 'of', qw(copies spilled), 'by shm', qw(in out faults now/s)]);
   my (@silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
@@ -65,12 +65,12 @@ sub status {
     my @row = ($member->{process}, host($member), $state);
     if ($self) {
       my $pool = $self->{pool};
-      push @row, duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
+      push @row, $self->{pid} // '?', duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
         (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
         defined $self->{shared} ? "$self->{shared}/$self->{connections}" : '?', bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
     }
     else {
-      push @row, '?', $member->{cores}, ('?') x 9;
+      push @row, ('?') x 2, $member->{cores}, ('?') x 9;
     }
     push @rows, \@row;
   }
