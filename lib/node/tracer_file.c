@@ -199,14 +199,20 @@ static struct source *add(struct dmi_tracer *tracer, dmi_uid_t uid) {
   return source;
 }
 
-static void ask(struct dmi_tracer *tracer, struct source *source, enum dmi_see_what what) {
+/* `written`: pieces of it. */
+static void ask_member(struct dmi_tracer *tracer, dmi_uid_t uid, enum dmi_see_what what,
+                       uint32_t written) {
   struct dmi_msg msg = {.type = DMI_SEE_ASK};
   msg.see =
       (struct dmi_msg_see){.number = what == DMI_SEE_CLOCK ? DMI_TRACER_CLOCK : DMI_TRACER_EVENTS,
-                           .heard = source->written,
+                           .heard = written,
                            .what = (uint32_t)what};
+  dmi_runtime_send(process_of(tracer), uid, &msg);
+}
+
+static void ask(struct dmi_tracer *tracer, struct source *source, enum dmi_see_what what) {
   if (what == DMI_SEE_CLOCK) source->asked = dmi_clock_ns();
-  dmi_runtime_send(process_of(tracer), source->uid, &msg);
+  ask_member(tracer, source->uid, what, source->written);
 }
 
 static void measure(struct dmi_tracer *tracer, struct source *source) {
@@ -310,15 +316,12 @@ static void begin(struct dmi_tracer *tracer, struct source *source, int64_t now)
 }
 
 void dmi_tracer_file_ask(struct dmi_tracer *tracer) {
-  struct dmi_process *process = process_of(tracer);
-  const struct dmi_uids *uids = atomic_load(&process->uids);
+  const struct dmi_uids *uids = atomic_load(&process_of(tracer)->uids);
   const dmi_uid_t self = atomic_load(&tracer->self);
-  struct dmi_msg msg = {.type = DMI_SEE_ASK};
-  msg.see = (struct dmi_msg_see){.number = DMI_TRACER_EVENTS, .what = DMI_SEE_TRACE};
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->uid[i] <= tracer->asked) continue;
     tracer->asked = uids->uid[i];
-    if (self && tracer->asked != self) dmi_runtime_send(process, tracer->asked, &msg);
+    if (self && tracer->asked != self) ask_member(tracer, tracer->asked, DMI_SEE_TRACE, 0);
   }
 }
 
