@@ -193,7 +193,7 @@ struct dmi_conn {
   struct dmi_seal *opener; /* NULL: without sealing */
   bool tampered;           /* a record was not authentic */
   unsigned char *in;       /* records received, not yet opened: [in_start, in_end) */
-  size_t in_start, in_end, in_cap;
+  size_t in_start, in_end;
   unsigned char *in_few; /* DMI_NET_IN bytes; `in` is this, or DMI_NET_MUCH for a large body */
   struct dmi_msg msg;    /* the message that is arriving */
   unsigned char *list;   /* its list, aligned; kept for the next one */

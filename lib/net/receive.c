@@ -276,19 +276,22 @@ static void heard(struct dmi_conn *conn, size_t bytes) {
   atomic_store_explicit(&conn->heard, before + bytes, memory_order_relaxed);
 }
 
+/* Bytes at conn->in. */
+static size_t room_in(const struct dmi_conn *conn) {
+  return conn->in == conn->in_few ? DMI_NET_IN : DMI_NET_MUCH;
+}
+
 /* Moves what is not opened yet (less than a record) to the beginning of this memory. */
-static void move_records(struct dmi_conn *conn, unsigned char *to, size_t cap) {
+static void move_records(struct dmi_conn *conn, unsigned char *to) {
   const size_t have = conn->in_end - conn->in_start;
   if (have != 0) memmove(to, conn->in + conn->in_start, have);
   conn->in = to;
   conn->in_start = 0;
   conn->in_end = have;
-  conn->in_cap = cap;
 }
 
 bool dmi_receive_begin_in(struct dmi_conn *conn) {
   conn->in = conn->in_few = malloc(DMI_NET_IN);
-  conn->in_cap = DMI_NET_IN;
   return conn->in != NULL;
 }
 
@@ -301,7 +304,7 @@ void dmi_receive_free_in(struct dmi_conn *conn) {
 static void take_much(struct dmi_conn *conn) {
   if (conn->in != conn->in_few) return;
   unsigned char *bytes = dmi_large_new(DMI_NET_MUCH, false);
-  if (bytes != NULL) move_records(conn, bytes, DMI_NET_MUCH);
+  if (bytes != NULL) move_records(conn, bytes);
 }
 
 /* All that is whole is opened.  Gives the memory back behind a large body, not in its last part, of
@@ -310,7 +313,7 @@ static void give_back_much(struct dmi_conn *conn) {
   unsigned char *much = conn->in;
   if (much == conn->in_few || dmi_receive_is_long(conn)) return;
   if (conn->phase == DMI_RECEIVE_BODY && conn->in_start != conn->in_end) return;
-  move_records(conn, conn->in_few, DMI_NET_IN);
+  move_records(conn, conn->in_few);
   dmi_large_free(much);
 }
 
@@ -318,10 +321,9 @@ static void give_back_much(struct dmi_conn *conn) {
 static bool fill_records(struct dmi_conn *conn, bool lent, size_t *got, bool *drained, int *error) {
   if (lent && dmi_receive_is_long(conn)) take_much(conn);
   /* half of it, so that the sender seals more while these are opened */
-  const size_t most = (lent ? conn->in_cap : DMI_NET_IN) / 2;
-  if (conn->in_start != 0 && conn->in_cap - conn->in_end < most)
-    move_records(conn, conn->in, conn->in_cap);
-  const size_t space = smaller(conn->in_cap - conn->in_end, most);
+  const size_t most = (lent ? room_in(conn) : DMI_NET_IN) / 2;
+  if (conn->in_start != 0 && room_in(conn) - conn->in_end < most) move_records(conn, conn->in);
+  const size_t space = smaller(room_in(conn) - conn->in_end, most);
   ssize_t size = dmi_link_receive(conn->link, conn->in + conn->in_end, space);
   if (size <= 0) {
     *error = (int)-size;
