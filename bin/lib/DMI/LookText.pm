@@ -189,15 +189,16 @@ sub barrier_text {
   my $object = $waits->object($thread);
   my @missing = $waits->missing($thread);
   my @silent = grep { $_->{silent} } $waits->members;
+  my $left = defined $object->{arrived} ? $object->{needed} - $object->{arrived} : undef;
   # Threads that have gone on meanwhile make a count that does not fit the list.
-  my $fits = defined $object->{arrived} && (!@missing || @silent || $object->{needed} - $object->{arrived} == @missing);
+  my $fits = defined $left && (!@missing || @silent || $left == @missing);
   my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
   my @who = map { $waits->thread_name($_) . ': ' . doing($_) } @missing;
   # Threads of processes that give no answer are not known.
-  push @who, map { 'perhaps threads of process ' . $_->{process} . ' (' . host($_) . '), which gives no answer' } @silent
-    if !$fits || $object->{needed} - $object->{arrived} > @missing;
+  push @who, map { 'perhaps threads of ' . plain($waits->process_name($_->{member})) . ', which gives no answer' } @silent
+    if !defined $left || $left > @missing;
   return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
   # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
   return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
