@@ -31,7 +31,7 @@ $lines->autoflush(1);
 my $launcher = $t->spawn([$t->build . '/bin/dmirun', '-n', $processes, '-l', 0, '--trace', $pipe, $program, $processes],
   name => 'flood', stdin => $in);
 close $in;
-$launcher->expect_out(qr/begins \d+$/m);
+my ($main) = $launcher->expect_out(qr/begins (\d+)$/m);
 my $told_to = 0;
 # All were told to make calls, and have made them; returns their process numbers.
 my $made = sub {
@@ -52,7 +52,7 @@ $t->wait_looking(sub {
   return keys %placed == $processes - 1;
 }, 'the trace has calls of all');
 $t->wait_until(sub { $made->() }, 'all have made their first calls');
-my @all = (($launcher->out =~ /begins (\d+)$/m)[0], keys %{ { map { $_ => 1 } $made->() } });
+my @all = ($main, keys %{ { map { $_ => 1 } $made->() } });
 is(scalar @all, $processes, "$processes processes");
 
 # From here on nobody reads.
