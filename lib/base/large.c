@@ -10,6 +10,8 @@
  * freed are kept as well, up to KEPT bytes, but the kernel may take their memory when it needs
  * some.
  *
+ * dmi_large_ahead touches slots that were never used, before they are wanted.
+ *
  * Independent of what the memory is used for.
  */
 #ifndef _GNU_SOURCE
@@ -25,6 +27,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 #define SMALLEST_LOG 17 /* log2 of the smallest class: DMI_LARGE_MIN */
 #define LARGEST_LOG 25
 #define LARGEST ((size_t)1 << LARGEST_LOG)
@@ -32,9 +37,10 @@
 #define CLASSES ((LARGEST_LOG - SMALLEST_LOG + 1) * STEPS)
 #define SMALL_PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SPAN ((size_t)16 << 20)  /* bytes of a span, if SPAN_SLOTS slots fit */
-#define SPAN_SLOTS 4             /* fewest slots of a span */
-#define SPARE ((size_t)64 << 20) /* bytes of empty spans that are not returned to the kernel */
+#define SPAN ((size_t)16 << 20)   /* bytes of a span, if SPAN_SLOTS slots fit */
+#define SPAN_SLOTS 4              /* fewest slots of a span */
+#define SPARE ((size_t)64 << 20)  /* bytes of empty spans that are not returned to the kernel */
+#define PIECE ((size_t)256 << 10) /* bytes that dmi_large_ahead touches in one call */
 #define KEPT \
   ((size_t)144 << 20) /* bytes of spans with one slot that are kept: two pages of 64 MiB */
 
@@ -44,6 +50,7 @@ struct span {
   unsigned char *base;
   size_t bytes;   /* bytes mapped from base */
   size_t stride;  /* bytes from slot to slot */
+  size_t touched; /* dmi_large_ahead need not touch the first bytes, so many */
   uint32_t class; /* CLASSES: a span with one slot */
   uint32_t slots;
   uint32_t begun; /* the first `begun` slots have been used */
@@ -62,6 +69,7 @@ static pthread_once_t chosen = PTHREAD_ONCE_INIT;
 static bool use_huge;                                    /* set by choose_huge */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct span *open_spans[CLASSES];
+static struct span *touching;   /* dmi_large_ahead is at it, so it must not be freed; or NULL */
 static struct span *kept_spans; /* with one slot, empty; the one freed last first */
 static size_t kept;             /* bytes of them */
 static size_t spare;            /* bytes of the other empty spans */
@@ -131,13 +139,18 @@ static unsigned char *map(size_t bytes) {
   return all + before;
 }
 
+/* Bytes of a span of this class; *stride and *slots as in the span. */
+static size_t span_size(uint32_t class, size_t holds, size_t *stride, size_t *slots) {
+  *stride = (holds + DMI_LARGE_HEAD + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+  *slots = class == CLASSES ? 1 : SPAN / *stride;
+  if (class != CLASSES && *slots < SPAN_SLOTS) *slots = SPAN_SLOTS;
+  return (*slots * *stride + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
 static struct span *span_new(uint32_t class, size_t holds) {
   struct span *span;
-  size_t stride = (holds + DMI_LARGE_HEAD + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
-  size_t slots = class == CLASSES ? 1 : SPAN / stride;
-  size_t bytes;
-  if (class != CLASSES && slots < SPAN_SLOTS) slots = SPAN_SLOTS;
-  bytes = (slots * stride + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  size_t stride, slots;
+  const size_t bytes = span_size(class, holds, &stride, &slots);
   span = calloc(1, sizeof(*span));
   if (!span) return NULL;
   span->base = map(bytes);
@@ -163,6 +176,15 @@ static void span_open(struct span *span) {
   span->next = *span->link;
   if (span->next) span->next->link = &span->next;
   *span->link = span;
+}
+
+/* At the end of the list: it is used after the others. */
+static void span_open_last(struct span *span) {
+  struct span **link = &open_spans[span->class];
+  while (*link)
+    link = &(*link)->next;
+  span->link = link;
+  *link = span;
 }
 
 static void span_close(struct span *span) {
@@ -288,7 +310,7 @@ void dmi_large_free(void *ptr) {
   span->free = slot;
   if (span->live-- == span->slots) span_open(span);
   if (span->live == 0) {
-    over = spare + span->bytes > SPARE;
+    over = spare + span->bytes > SPARE && span != touching;
     if (over) {
       span_close(span);
       mapped -= span->bytes;
@@ -298,6 +320,85 @@ void dmi_large_free(void *ptr) {
   }
   pthread_mutex_unlock(&lock);
   if (over) span_free(span);
+}
+
+/* ---- Memory that will be wanted, with the lock held ------------------------------------------ */
+
+/* Bytes of free slots that need not be touched any more. */
+static size_t ready_in(const struct span *span) {
+  const size_t begun = span->begun * span->stride;
+  const size_t more = span->touched > begun ? span->touched - begun : 0;
+  return (span->begun - span->live) * span->stride + more;
+}
+
+/* The first span of the class with memory to touch.  NULL: there is none, or before it there are
+ * `bytes` bytes that need not be touched; *ready says how many there are. */
+static struct span *to_touch(uint32_t class, size_t bytes, size_t *ready) {
+  struct span *span = open_spans[class];
+  *ready = 0;
+  for (; span; span = span->next) {
+    const size_t all = span->slots * span->stride;
+    *ready += ready_in(span);
+    if (*ready >= bytes) return NULL;
+    if (span->begun < span->slots && span->touched < all) return span;
+  }
+  return NULL;
+}
+
+/* Opens another span, unless it would be too much of empty ones.  NULL: it would, or there is no
+ * memory. */
+static struct span *span_ahead(uint32_t class, size_t holds) {
+  size_t stride, slots;
+  struct span *span;
+  if (spare + span_size(class, holds, &stride, &slots) > SPARE) return NULL;
+  span = span_new(class, holds);
+  if (!span) return NULL;
+  mapped += span->bytes;
+  spare += span->bytes;
+  span_open_last(span);
+  return span;
+}
+
+/* The next piece of the span to touch: its offset, and its size in *size. */
+static size_t next_piece(struct span *span, size_t *size) {
+  const size_t begun = span->begun * span->stride, all = span->slots * span->stride;
+  const size_t from = span->touched > begun ? span->touched : begun;
+  *size = all - from < PIECE ? all - from : PIECE;
+  span->touched = from + *size;
+  return from;
+}
+
+/* It has been touched.  True: it is empty, and one too many; the caller frees it. */
+static bool touched(struct span *span) {
+  touching = NULL;
+  if (span->live != 0 || spare <= SPARE) return false;
+  span_close(span);
+  mapped -= span->bytes;
+  spare -= span->bytes;
+  return true;
+}
+
+bool dmi_large_ahead(size_t size, size_t bytes) {
+  size_t holds, ready, from = 0, piece = 0;
+  struct span *span = NULL;
+  const uint32_t class = class_of(size, &holds);
+  if (class == CLASSES || size < DMI_LARGE_MIN || bytes == 0) return false;
+  pthread_mutex_lock(&lock);
+  if (!touching) {
+    span = to_touch(class, bytes, &ready);
+    if (!span && ready < bytes) span = span_ahead(class, holds);
+  }
+  touching = span ? span : touching;
+  if (span) from = next_piece(span, &piece);
+  pthread_mutex_unlock(&lock);
+  if (!span) return false;
+  /* this changes no byte, so others may use the slots meanwhile */
+  const bool done = madvise(span->base + from, piece, MADV_POPULATE_WRITE) == 0;
+  pthread_mutex_lock(&lock);
+  const bool over = touched(span);
+  pthread_mutex_unlock(&lock);
+  if (over) span_free(span);
+  return done;
 }
 
 size_t dmi_large_mapped(void) {

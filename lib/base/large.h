@@ -22,6 +22,12 @@ void *dmi_large_new(size_t size, bool zero);
 /* Frees what dmi_large_new returned. */
 void dmi_large_free(void *ptr);
 
+/* `bytes` bytes will soon be wanted, in blocks of `size`: touches a piece of memory for them that
+ * was never touched, so that the kernel provides it now.  One thread at a time may do this, while
+ * others get and free memory.  False: there is nothing to touch, or the kernel cannot do it.  Not
+ * for blocks of more than 15 MiB, of which a few would exceed what may be mapped and empty. */
+bool dmi_large_ahead(size_t size, size_t bytes);
+
 /* Bytes mapped now, used or not; for tests. */
 size_t dmi_large_mapped(void);
 

@@ -150,7 +150,7 @@ static void take_pages(struct dmi_handover *h, struct dmi_map *map,
   for (uint64_t at = 0; at + sizeof(entry) <= list->len; at += sizeof(entry)) {
     memcpy(&entry, list->ptr + at, sizeof(entry));
     if (map && take_page(h, map, take, &entry)) {
-      (void)dmi_out_add(out, DMI_ACT_TAKEN);
+      dmi_out_add(out, DMI_ACT_TAKEN)->value = take->must && !entry.zero ? map->page_size : 0;
     } else {
       refusal_add(&refusal, &entry, list->len);
     }

@@ -34,7 +34,9 @@ enum dmi_act_type {
      dmi_page_message again, in order */
   DMI_ACT_REPLAY,
   DMI_ACT_FREED, /* `map` is forgotten: drop the reference that dmi_handover_env.forget returned */
-  DMI_ACT_TAKEN, /* the ownership of a page that was offered will come here */
+  /* the ownership of a page that was offered will come here; `value`: its size, if that was
+     promised to a leaver, or 0 */
+  DMI_ACT_TAKEN,
   /* from now on until DRAINED: give DMI_IN_STEPPED when a step of any page has ended */
   DMI_ACT_LEAVES,
   /* the other members have no memory for the leave: threads may be created here again */

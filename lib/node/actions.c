@@ -442,7 +442,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       dmi_pager_wake(process->pager);
       break;
     case DMI_ACT_TAKEN:
-      dmi_pager_count_taken(process->pager);
+      dmi_pager_taken(process->pager, act->value);
       break;
     case DMI_ACT_LEAVES:
       atomic_store(&process->access.drain, 1);

@@ -23,11 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/large.h"
 #include "base/xalloc.h"
 #include "core/node.h"
 #include "mem/spill.h"
 #include "node/pager_int.h"
 #include "node/runtime.h"
+
+#define AHEAD ((uint64_t)16 << 20) /* bytes of memory that are touched ahead of pages that come */
 
 /* ---- The pool's account, for the core ------------------------------------------------------- */
 
@@ -73,11 +76,23 @@ static void let_go(void *arg, struct dmi_page *page) {
   dmi_mapping_unref(&pager->process->access.core, (struct dmi_mapping *)page->map);
 }
 
+/* While pages of a leaver arrive: touches memory for the next ones, which costs the daemon more
+ * than receiving them.  False: there is nothing to do. */
+static bool touch_ahead(struct dmi_pager *pager) {
+  const uint64_t size = atomic_load(&pager->coming);
+  uint64_t bytes;
+  if (size == 0) return false;
+  bytes = dmi_pressure_promised(pager->pressure);
+  return dmi_large_ahead(size, bytes < AHEAD ? bytes : AHEAD);
+}
+
 /* With `sleep`, waits for an event.  Later events are noticed by the next sleep. */
 static void rest(struct dmi_pager *pager, const struct dmi_pressure_action *action) {
   struct dmi_process *process = pager->process;
   if (action->sleep) {
     if (!action->expects) atomic_store(&process->access.pager_expects, 0);
+    while (atomic_load(&pager->events) == pager->seen && touch_ahead(pager))
+      continue;
     atomic_store(&pager->sleeping, 1);
     while (atomic_load(&pager->events) == pager->seen)
       dmi_futex_wait(&pager->events, pager->seen);
@@ -187,8 +202,11 @@ void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page) {
   }
 }
 
-void dmi_pager_count_taken(struct dmi_pager *pager) {
+void dmi_pager_taken(struct dmi_pager *pager, uint64_t bytes) {
   atomic_fetch_add_explicit(&pager->taken, 1, memory_order_relaxed);
+  if (bytes == 0) return;
+  atomic_store(&pager->coming, bytes);
+  dmi_pager_wake(pager);
 }
 
 /* ---- For core/node.h ------------------------------------------------------------------------ */

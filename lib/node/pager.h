@@ -29,8 +29,9 @@ void dmi_pager_wake(struct dmi_pager *pager);
 /* Action DMI_ACT_STALLED.  The page is locked. */
 void dmi_pager_stalled(struct dmi_pager *pager, struct dmi_page *page);
 
-/* Counts a page that was offered here and will come. */
-void dmi_pager_count_taken(struct dmi_pager *pager);
+/* Counts a page that was offered here and will come.  It is `bytes` long, which were promised to a
+ * process that leaves; 0: nothing was promised. */
+void dmi_pager_taken(struct dmi_pager *pager, uint64_t bytes);
 
 /* ---- For core/node.h ---- */
 

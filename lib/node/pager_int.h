@@ -19,6 +19,7 @@ struct dmi_pager {
   _Atomic uint32_t sleeping; /* bool: it must be woken */
   _Atomic uint32_t stop;     /* bool */
   _Atomic uint64_t sent, taken, dropped;
+  _Atomic uint64_t coming; /* size of the page of a leaver that was last to be taken; 0: none yet */
 
   struct dmi_pressure *pressure; /* what is decided; own lock */
 

@@ -7,12 +7,21 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/large.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define MIB ((size_t)1 << 20)
+#define SYSTEM_PAGE ((size_t)4096)
+#define PIECE (MIB / 4) /* what is touched at a time */
 #define HELD 48
 #define SPARE (64 * MIB) /* bytes that may stay mapped when nothing is in use */
 #define KEPT (144 * MIB) /* the same, of large ones */
@@ -76,17 +85,81 @@ static void *wander(void *arg) {
   return NULL;
 }
 
+/* Touches memory while others get and free it. */
+static void *touch(void *arg) {
+  const _Atomic bool *stop = arg;
+  for (size_t i = 0; !atomic_load(stop); i++)
+    (void)dmi_large_ahead(DMI_LARGE_MIN << i % 6, 64 * MIB);
+  return NULL;
+}
+
 static void test_threads(void **state) {
-  pthread_t threads[3];
+  pthread_t threads[3], toucher;
+  _Atomic bool stop = false;
   (void)state;
+  assert_int_equal(pthread_create(&toucher, NULL, touch, &stop), 0);
   for (uintptr_t i = 0; i < 3; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, wander, (void *)(i + 1)), 0);
   for (int i = 0; i < 3; i++)
     pthread_join(threads[i], NULL);
+  atomic_store(&stop, true);
+  pthread_join(toucher, NULL);
   assert_true(dmi_large_mapped() <= SPARE + KEPT);
 }
 
+/* True if the kernel has provided all of this MiB of memory. */
+static bool is_provided(const unsigned char *ptr) {
+  const uintptr_t from = ((uintptr_t)ptr + SYSTEM_PAGE - 1) / SYSTEM_PAGE * SYSTEM_PAGE;
+  const size_t all = ((uintptr_t)ptr + MIB - from) / SYSTEM_PAGE;
+  unsigned char is[MIB / SYSTEM_PAGE];
+  size_t num = 0;
+  assert_int_equal(mincore((void *)from, all * SYSTEM_PAGE, is), 0);
+  for (size_t i = 0; i < all; i++)
+    num += is[i] & 1;
+  return num == all;
+}
+
+static bool kernel_can_touch(void) {
+  void *page = mmap(NULL, SYSTEM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool can = madvise(page, SYSTEM_PAGE, MADV_POPULATE_WRITE) == 0;
+  munmap(page, SYSTEM_PAGE);
+  return can;
+}
+
+/* The first test, as it counts on having no memory of this size yet. */
+static void test_ahead(void **state) {
+  unsigned char *held[20];
+  size_t before, pieces = 0;
+  (void)state;
+  if (sysconf(_SC_PAGESIZE) != SYSTEM_PAGE || !kernel_can_touch()) skip();
+  assert_false(dmi_large_ahead(MIB, 0));
+  while (dmi_large_ahead(MIB, 18 * MIB)) /* of which a span has 15 */
+    pieces++;
+  assert_in_range(pieces, 18 * MIB / PIECE, 18 * MIB / PIECE + 1);
+  for (int i = 0; i < 20; i++) {
+    held[i] = dmi_large_new(MIB, i % 2);
+    if (i < 17) assert_true(is_provided(held[i])); /* with their heads they are a little longer */
+    if (i % 2) assert_true(is_zero(held[i], MIB));
+    memset(held[i], i + 1, MIB);
+  }
+  while (dmi_large_ahead(MIB, 8 * MIB)) /* what is in use stays as it is */
+    continue;
+  for (int i = 0; i < 20; i++)
+    assert_true(held[i][0] == i + 1 && memcmp(held[i], held[i] + 1, MIB - 1) == 0);
+  for (int i = 0; i < 20; i++)
+    dmi_large_free(held[i]);
+  assert_false(dmi_large_ahead(MIB, 20 * MIB)); /* it was used before */
+  before = dmi_large_mapped();
+  assert_false(dmi_large_ahead(32 * MIB, 16 * MIB)); /* four of them would be too much */
+  assert_false(dmi_large_ahead(64 * MIB, 16 * MIB));
+  while (dmi_large_ahead(2 * MIB, 1024 * MIB)) /* not more than may be empty */
+    continue;
+  assert_true(dmi_large_mapped() > before);
+  assert_true(dmi_large_mapped() <= SPARE);
+}
+
 static void test_used_again(void **state) {
+  unsigned char *beside = dmi_large_new(MIB, false); /* so that their span is never empty */
   unsigned char *first = dmi_large_new(MIB, false);
   unsigned char *other;
   (void)state;
@@ -99,6 +172,7 @@ static void test_used_again(void **state) {
   assert_ptr_equal(other, first);
   assert_true(is_zero(other, MIB));
   dmi_large_free(other);
+  dmi_large_free(beside);
 }
 
 /* Those above the largest class, which have spans of their own. */
@@ -169,9 +243,13 @@ static void test_sizes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads),          cmocka_unit_test(test_used_again),
-      cmocka_unit_test(test_large_used_again), cmocka_unit_test(test_large_given_back),
-      cmocka_unit_test(test_given_back),       cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_ahead),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_used_again),
+      cmocka_unit_test(test_large_used_again),
+      cmocka_unit_test(test_large_given_back),
+      cmocka_unit_test(test_given_back),
+      cmocka_unit_test(test_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
