@@ -155,61 +155,47 @@ const char *dmi_error_text(int32_t error) {
     case DMI_OK:
       return "no error";
     case DMI_EINVAL:
-      return "an argument is not allowed here (a NULL pointer, a size or count, a mode), or the "
-             "object has not been initialised";
+      return "an argument is not allowed here, or the object was not initialised";
     case DMI_EADDR:
-      return "the global address is in no mapping (never mapped, or unmapped since), or nothing "
-             "that this call takes begins there; of DMI_farm_result: the farm has no results; of "
-             "DMI_data_failure: the call has not failed";
+      return "the global address is in no mapping, or nothing that is taken begins there";
     case DMI_ERANGE:
-      return "the range leaves its mapping; of a read-modify-write, a lock or DMI_watch: its page; "
-             "of a remote function's value: that value";
+      return "the range leaves its mapping, or the page in which it must lie";
     case DMI_ESIZE:
-      return "sizes and counts must be positive, and page size times page count, or what a farm "
-             "keeps, below 2^62; or the bytes are more than DMI_suspend_with has room for";
+      return "a size or count is not positive, or too large, or larger than the buffer";
     case DMI_ENOMEM:
-      return "no memory left for pages, in this process or any other (dmirun -s "
-             "sets how much; --spill adds a file), or the system has no memory";
+      return "no process has memory left for pages (dmirun -s, --spill), or the system";
     case DMI_EMEMBER:
       return "no process with this id takes part in the program";
     case DMI_ENOTASKED:
-      return "this process has not asked to join or to leave, or has been welcomed already";
+      return "this process has not asked to join or to leave, or was let in already";
     case DMI_EBUSY:
-      return "in use: DMI threads still run in this process, or threads hold it or wait for it; "
-             "or the call is for DMI_main only, or only once at a time";
+      return "in use: threads run there, hold it or wait for it, or make such a call already";
     case DMI_ETHREAD:
-      return "this thread is unknown, has ended, is detached, has been joined already, waits for "
-             "itself, or is not a DMI thread (such as DMI_main); or it does not run DMI_scaleunit";
+      return "no such thread can be used so: unknown, ended, detached, or no DMI thread";
     case DMI_EINFUNC:
       return "DMI functions cannot be called from inside DMI_function";
     case DMI_ENOFUNC:
       return "the program does not define the function that this call needs";
     case DMI_ELEAVING:
-      return "this process is leaving, or has not been welcomed yet; or all processes have been "
-             "asked to leave";
+      return "that process, or this one, is leaving or has not been welcomed yet";
     case DMI_EINACTIVE:
       return "the DMI program does not run: it has not begun, or is over";
     case DMI_EHOLDER:
-      return "the calling thread does not hold this lock; or, when it locks, holds it already";
+      return "the calling thread does not hold this lock, or locks it a second time";
     case DMI_ERWSET:
-      return "in a read-write-set each element must be in one write set at most, and in one if it "
-             "is read; each domain decomposes once, all of them before the first reads";
+      return "wrong read-write-set: an element is written twice, or read and never written";
     case DMI_ELOST:
-      return "a process was lost, and the bytes with it; of a write or read-modify-write: whether "
-             "it was done is not known";
+      return "a process was lost, and what was asked of it, or its bytes, with it";
     case DMI_EOWNERDEAD:
-      return "a process was lost that held this lock; the calling thread holds it now, and what "
-             "the lock guards may be half changed (DMI_mutex_consistent)";
+      return "the process that held this lock was lost; the calling thread holds it now";
     case DMI_EBROKEN:
-      return "a process was lost: no thread passes this round of the barrier, all arrive anew";
+      return "a process was lost: no thread passes this round of the barrier";
     case DMI_EEND:
-      return "the program is ending (DMI_exit): nothing is waited for any more, no thread created";
+      return "the program is ending (DMI_exit): nothing is waited for any more";
     case DMI_ERESET:
-      return "a rank of the team has called DMI_team_reset: all of them must call it before they "
-             "go on";
+      return "a rank of the team has called DMI_team_reset: all of them must call it";
     case DMI_EREMOTE:
-      return "what should have made this value has failed: a remote function, or one whose output "
-             "that needed (DMI_data_failure says why), or a task of a farm";
+      return "the remote function or task that should have made this value has failed";
     default:
       return "unknown error number";
   }
