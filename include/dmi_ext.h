@@ -371,6 +371,23 @@ int32_t DMI_local_barrier_allreduce_op(DMI_local_barrier_t *barrier_ptr, DMI_op_
 /* ---- Errors (chapter 2) ---- */
 
 /*
+ * Tells why the last DMI call of this thread that failed did so, in words about that call: which
+ * bytes are beyond the end of which mapping, that the buffer is NULL, who holds the lock.  The line
+ * of dmirun --on-error print ends with it.  Of a call with a status that fails later, and where no
+ * more is known, it is what DMI_strerror gives.  It is made when it is asked for, of what is there
+ * now; when bytes were lost with a process, it reads one.
+ *
+ *     if (!DMI_read(addr, 8, &value, DMI_GET_READ, NULL))
+ *       puts(DMI_error_reason());
+ *
+ * Return value: a string that is never NULL and stays valid until the next DMI call of this thread.
+ * It is for people: its words may change.
+ *
+ * Threads: any; each has its own.  (Not in the manual; chapter 2.)
+ */
+const char *DMI_error_reason(void);
+
+/*
  * Gives the name of an error number as the program writes it, such as "DMI_EADDR"; DMI_strerror
  * gives a sentence.  (Not in the manual; chapter 2.)
  *

@@ -24,18 +24,14 @@ bool dmi_py_here(void) {
 
 bool dmi_py_fail(void) {
   int32_t number = DMI_errno();
-  char *why = dmi_py_language.why ? dmi_py_language.why(number) : NULL;
+  const char *why = DMI_error_reason();
   PyObject *made = NULL;
-  if (PyErr_Occurred()) {
-    free(why);
-    return false;
-  }
+  if (PyErr_Occurred()) return false;
   if (!error_maker) {
-    PyErr_SetString(PyExc_RuntimeError, why ? why : DMI_strerror(number));
+    PyErr_SetString(PyExc_RuntimeError, why);
   } else {
-    made = PyObject_CallFunction(error_maker, "iz", (int)number, why);
+    made = PyObject_CallFunction(error_maker, "is", (int)number, why);
   }
-  free(why);
   if (made) PyErr_SetObject((PyObject *)Py_TYPE(made), made);
   Py_XDECREF(made);
   return false;

@@ -29,8 +29,7 @@ int dmi_start(int argc, char **argv, const struct dmi_program *program) {
   dmi_remote_use(&whole);
   dmi_team_use(&whole);
   if (program->language)
-    *program->language =
-        (struct dmi_program_language){dmi_where_place, comes_from, dmi_report_kept};
+    *program->language = (struct dmi_program_language){dmi_where_place, comes_from};
   return dmi_runtime_main(&whole, argc, argv);
 }
 
@@ -38,6 +37,10 @@ int dmi_start(int argc, char **argv, const struct dmi_program *program) {
 
 int32_t DMI_errno(void) {
   return dmi_error_last();
+}
+
+const char *DMI_error_reason(void) {
+  return dmi_report_reason();
 }
 
 const char *DMI_strerror(int32_t error) {
@@ -49,7 +52,7 @@ static void finish(DMI_local_status_t *status, int32_t error, int32_t *ret_ptr,
                    const struct dmi_report *report) {
   int32_t ret = dmi_result(error);
   if (ret_ptr) *ret_ptr = ret;
-  if (!ret && dmi_on_error != DMI_ON_ERROR_RETURN) dmi_report_completed(report, status);
+  if (!ret) dmi_report_completed(report, status);
 }
 
 /* Why nobody may wait for this status; DMI_OK if one may. */

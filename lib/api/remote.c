@@ -23,8 +23,7 @@ int32_t DMI_client_close(DMI_client_t *client) {
 
 /* Reports that no name could be given. */
 static DMI_data_t named(DMI_data_t data, const struct dmi_report *report) {
-  if (!data.dmi_private[0] && !data.dmi_private[1] && dmi_on_error != DMI_ON_ERROR_RETURN)
-    dmi_report_failed(report);
+  if (!data.dmi_private[0] && !data.dmi_private[1]) dmi_report_failed(report);
   return data;
 }
 

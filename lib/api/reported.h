@@ -1,7 +1,8 @@
 /*
- * reported.h - how an entry point of the API returns: if it fails and DMI_ON_ERROR asks for it, a
- * line says so (node/report.h).  A call that succeeds pays one comparison, and two stores by which
- * others see in which call the thread is (base/doing.h); a hit returns before, and pays neither.
+ * reported.h - how an entry point of the API returns: if it fails, that is remembered, and printed
+ * if DMI_ON_ERROR asks for it (node/report.h).  A call that succeeds pays one comparison, and two
+ * stores by which others see in which call the thread is (base/doing.h); a hit returns before, and
+ * pays neither.
  */
 #ifndef DMI_API_REPORTED_H
 #define DMI_API_REPORTED_H
@@ -24,14 +25,12 @@
 #define DMI_CALLS() dmi_doing_calls(__func__, __builtin_return_address(0))
 
 /* What an entry point returns: `result`, reported if it is a failure. */
-#define DMI_REPORTED(result, ...)                                                           \
-  __extension__({                                                                           \
-    DMI_CALLS();                                                                            \
-    int32_t result_ = (result);                                                             \
-    if (__builtin_expect(result_ == DMI_FALSE, 0) && dmi_on_error != DMI_ON_ERROR_RETURN) { \
-      dmi_report_failed(DMI_THIS(__VA_ARGS__));                                             \
-    }                                                                                       \
-    result_;                                                                                \
+#define DMI_REPORTED(result, ...)                                                            \
+  __extension__({                                                                            \
+    DMI_CALLS();                                                                             \
+    int32_t result_ = (result);                                                              \
+    if (__builtin_expect(result_ == DMI_FALSE, 0)) dmi_report_failed(DMI_THIS(__VA_ARGS__)); \
+    result_;                                                                                 \
   })
 
 /* Notes that this call is given the status, unless that is NULL. */

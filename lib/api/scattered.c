@@ -91,9 +91,8 @@ int32_t DMI_group_init(DMI_local_group_t *group, const int64_t *addrs, const int
   int32_t error, bad;
   if (!process) return DMI_REPORTED(DMI_FALSE, DMI_NOTHING);
   error = group_init(process, group, addrs, sizes, ptr_offsets, group_num);
-  if (dmi_on_error == DMI_ON_ERROR_RETURN || (error != DMI_EADDR && error != DMI_ERANGE)) {
+  if (error != DMI_EADDR && error != DMI_ERANGE)
     return DMI_REPORTED(dmi_result(error), DMI_NOTHING);
-  }
   bad = first_bad(process, addrs, sizes, group_num);
   if (bad == group_num) return DMI_REPORTED(dmi_fail(error), DMI_NOTHING);
   if (all_positive(ptr_offsets, group_num) &&

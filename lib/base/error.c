@@ -78,7 +78,6 @@ static void add_kept(const char *phrase) {
 
 int32_t dmi_because_kept(int32_t error, const char *phrase) {
   uint32_t at;
-  if (dmi_on_error == DMI_ON_ERROR_RETURN) return error;
   dmi_lock(&kept_lock, DMI_RANK_LEAF);
   at = find_kept(phrase);
   if (at == kept_num && at <= LAST - KEPT) add_kept(phrase);

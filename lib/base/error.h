@@ -36,12 +36,7 @@ int32_t dmi_error_of(int32_t ret);
 int32_t dmi_error_last(void);
 
 /* What a failing call does in addition to returning DMI_FALSE: DMI_ON_ERROR. */
-enum dmi_on_error {
-  DMI_ON_ERROR_RETURN,
-  DMI_ON_ERROR_PRINT,
-  DMI_ON_ERROR_ABORT,
-  DMI_ON_ERROR_KEEP /* of an interpreter: the reason is kept for it, and nothing is printed */
-};
+enum dmi_on_error { DMI_ON_ERROR_RETURN, DMI_ON_ERROR_PRINT, DMI_ON_ERROR_ABORT };
 extern enum dmi_on_error dmi_on_error; /* set before other threads are started */
 
 /* Notes the reason for an error in this thread: a phrase that stays valid. For calls that will
@@ -52,8 +47,7 @@ int32_t dmi_because(int32_t error, const char *reason);
 __attribute__((format(printf, 2, 3))) int32_t dmi_because_so(int32_t error, const char *format,
                                                              ...);
 /* The same for an error that is told to another thread, by a status: the phrase, which is copied,
- * is kept once and for all (if failing calls are printed, else not at all).  Returns the error with
- * its reason, for dmi_fail. */
+ * is kept once and for all.  Returns the error with its reason, for dmi_fail. */
 int32_t dmi_because_kept(int32_t error, const char *phrase);
 /* Returns and deletes the reason that was noted for this error. NULL: none. */
 const char *dmi_error_reason(int32_t error);

@@ -49,7 +49,6 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
   if (!good || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;
-  if (program->language) dmi_report_keeps();
   if (config.check) {
     return give_up(process,
                    dmi_check(&config, argv[0], program->identity, &process->stream) ? 0 : 1);

@@ -104,9 +104,6 @@ struct dmi_program_language {
   const void *(*place)(const char *text);
   /* The next calls of this thread come from there; NULL: from where they return to. */
   void (*at)(const void *place);
-  /* Why the last call of this thread that failed did so, as its error in a sentence: once.  NULL:
-   * nothing more is known than the error.  For free(). */
-  char *(*why)(int32_t error);
 };
 
 /* All but main and mark are NULL when the program does not define them. */

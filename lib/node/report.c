@@ -6,7 +6,9 @@
 #include "node/report.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,54 +86,82 @@ static void end_if_asked(void) {
   if (dmi_on_error == DMI_ON_ERROR_ABORT) abort();
 }
 
-/* ---- Reasons for an interpreter ---- */
+/* ---- Reasons ---- */
 
-static bool keeps;
-static __thread char *kept; /* the last one; it is taken at once, so few threads end with one */
-static __thread int32_t kept_error;
+/* The last call of this thread that has failed: its reason is made when it is asked for, so that a
+ * call that fails takes hardly longer for it. */
+static __thread struct {
+  struct dmi_report report; /* its call is NULL: one with a status, and nothing else is known */
+  int32_t error;
+  const char *noted; /* what was noted of it (dmi_because); NULL: nothing */
+} failed;
 
-void dmi_report_keeps(void) {
-  keeps = true;
-  if (dmi_on_error == DMI_ON_ERROR_RETURN) dmi_on_error = DMI_ON_ERROR_KEEP;
+/* Of a thread that needs it: too much for thread-local variables, of which a program that loads the
+ * library while it runs has little room. */
+struct room {
+  char noted[TEXT];
+  char reason[2 * TEXT];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t rooms; /* frees the room of a thread at its end */
+static bool has_rooms;
+
+static void make_key(void) {
+  has_rooms = pthread_key_create(&rooms, free) == 0;
 }
 
-char *dmi_report_kept(int32_t error) {
-  char *text = kept;
-  kept = NULL;
-  if (text && kept_error == error) return text;
-  free(text);
+/* The calling thread's; NULL: no memory. */
+static struct room *own_room(void) {
+  struct room *room;
+  pthread_once(&once, make_key);
+  if (!has_rooms) return NULL;
+  room = pthread_getspecific(rooms);
+  if (room) return room;
+  room = malloc(sizeof(*room));
+  if (!room || pthread_setspecific(rooms, room) == 0) return room;
+  free(room);
   return NULL;
 }
 
-static void keep(int32_t error, const char *reason, const char *page) {
-  const size_t size = strlen(reason) + strlen(page) + 1;
-  free(kept);
-  kept = malloc(size);
-  kept_error = error;
-  if (kept) snprintf(kept, size, "%s%s", reason, page);
+static void remember(const struct dmi_report *report) {
+  struct room *room;
+  failed.report = *report;
+  failed.error = dmi_error_last();
+  failed.noted = dmi_error_reason(failed.error);
+  room = failed.noted ? own_room() : NULL;
+  if (!room) return;
+  snprintf(room->noted, sizeof(room->noted), "%s", failed.noted);
+  failed.noted = room->noted; /* the next call may note something else */
+}
+
+const char *dmi_report_reason(void) {
+  char page[TEXT];
+  struct room *room = failed.report.call ? own_room() : NULL;
+  if (!room) return failed.noted ? failed.noted : dmi_error_text(failed.error);
+  dmi_report_why(room->reason, &failed.report, failed.error, failed.noted);
+  dmi_report_where(page, &failed.report, room->reason);
+  strcat(room->reason, page); /* there is room for two */
+  return room->reason;
 }
 
 void dmi_report_failed(const struct dmi_report *report) {
-  char call[TEXT], where[DMI_WHERE_SIZE], reason[TEXT], page[TEXT];
-  int32_t error = dmi_error_last();
-  if (error == DMI_EEND) return; /* no mistake */
-  dmi_report_why(reason, report, error);
-  dmi_report_where(page, report, reason);
-  if (keeps) keep(error, reason, page);
-  if (dmi_on_error == DMI_ON_ERROR_KEEP) return;
+  char call[TEXT], where[DMI_WHERE_SIZE];
+  remember(report);
+  if (dmi_on_error == DMI_ON_ERROR_RETURN || failed.error == DMI_EEND) return; /* no mistake */
   put_call(call, sizeof(call), report);
   dmi_where(where, sizeof(where), report->caller);
-  dmi_say(stream(), DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s%s", where, call,
-          dmi_error_name(error), reason, page);
+  dmi_say(stream(), DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s", where, call,
+          dmi_error_name(failed.error), dmi_report_reason());
   end_if_asked();
 }
 
 void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *status) {
   const struct dmi_status *at = dmi_status_of(status);
   struct dmi_report begun = {.addr = at->addr, .size = at->size};
-  char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE], reason[TEXT], page[TEXT];
-  int32_t error = dmi_error_last();
-  if (at->begun == 0 || error == DMI_EEND || dmi_on_error == DMI_ON_ERROR_KEEP) return;
+  char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE];
+  remember(&begun);
+  if (dmi_on_error == DMI_ON_ERROR_RETURN || at->begun == 0 || failed.error == DMI_EEND) return;
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
   if (at->begun <= sites_num) {
     begun.call = sites[at->begun - 1].call;
@@ -139,13 +169,12 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   }
   dmi_unlock(&sites_lock, DMI_RANK_LEAF);
   if (!begun.call) return; /* the status was not given to a call */
+  failed.report = begun;
   put_call(call, sizeof(call), &begun);
   dmi_where(where, sizeof(where), begun.caller);
   dmi_where(told, sizeof(told), report->caller);
-  dmi_report_why(reason, &begun, error);
-  dmi_report_where(page, &begun, reason);
   dmi_say(stream(), DMI_LOG_ERROR, "call",
-          "%s: %s, begun there, failed with %s, as %s at %s tells: %s%s", where, call,
-          dmi_error_name(error), report->call, told, reason, page);
+          "%s: %s, begun there, failed with %s, as %s at %s tells: %s", where, call,
+          dmi_error_name(failed.error), report->call, told, dmi_report_reason());
   end_if_asked();
 }

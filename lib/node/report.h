@@ -1,6 +1,7 @@
 /*
- * report.h - with DMI_ON_ERROR=print, prints a line about each call of the API that fails, for
- * programs that do not check; with abort, ends the process after the line.
+ * report.h - why a call of the API has failed: for a program that asks; and with DMI_ON_ERROR=print
+ * a line about each such call, for programs that do not check.  With abort, the process ends after
+ * the line.
  */
 #ifndef DMI_NODE_REPORT_H
 #define DMI_NODE_REPORT_H
@@ -21,15 +22,13 @@ struct dmi_report {
 #define DMI_REPORT_PLACE (INT64_MIN + 1) /* there is an address, but no size */
 #define DMI_REPORT_ID (INT64_MIN + 2)    /* addr is the id of a process */
 
-/* The call has just failed, and DMI_errno() is set.  Prints the line; does not return if it must
- * abort. */
+/* The call has just failed, and DMI_errno() is set.  Remembers it, and prints the line if that was
+ * asked for; does not return if it must abort. */
 void dmi_report_failed(const struct dmi_report *report);
 
-/* From now on reasons are kept, too, for dmi_report_kept: set before other threads are started. */
-void dmi_report_keeps(void);
-/* Why the last call of this thread that failed did so, for free(); NULL: not known, or it failed
- * with another error than this one, or was asked for before. */
-char *dmi_report_kept(int32_t error);
+/* Why the last call of this thread that failed did so; the sentence for its error if no more is
+ * known.  Valid until the next call of DMI by this thread. */
+const char *dmi_report_reason(void);
 
 /* Remembers which call the status is given to.  To be called before the call begins. */
 void dmi_report_begins(DMI_local_status_t *status, const struct dmi_report *report);

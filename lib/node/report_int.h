@@ -8,8 +8,9 @@
 
 #define DMI_REPORT_TEXT 600 /* bytes of a reason, or of a call with its place */
 
-/* Why the call has failed: `text` has DMI_REPORT_TEXT bytes. */
-void dmi_report_why(char *text, const struct dmi_report *report, int32_t error);
+/* Why the call has failed: `text` has DMI_REPORT_TEXT bytes.  `noted`: the reason that was noted
+ * where the error was found; NULL: it is derived. */
+void dmi_report_why(char *text, const struct dmi_report *report, int32_t error, const char *noted);
 
 /* " [page 2 of the mapping at 0x100000000 (3 pages of 100 bytes)]", unless the reason names it; "":
  * there is none that this process knows. */

@@ -138,8 +138,8 @@ static void about_range(char *text, const struct dmi_report *report) {
 
 /* Reads bytes of global memory for a reason; false: it cannot.  The error of the call stays. */
 static bool look(int64_t addr, void *bytes, int64_t size) {
-  struct dmi_process *process = dmi_runtime_usable();
   int32_t error = dmi_error_last();
+  struct dmi_process *process = dmi_runtime_usable();
   bool good = process && dmi_access_read(&process->access, addr, size, bytes, DMI_GET_READ, NULL);
   (void)dmi_error_reason(dmi_error_last());
   (void)dmi_fail(error);
@@ -277,8 +277,7 @@ static const char *about_state(const struct dmi_report *report, int32_t error) {
   }
 }
 
-void dmi_report_why(char *text, const struct dmi_report *report, int32_t error) {
-  const char *noted = dmi_error_reason(error);
+void dmi_report_why(char *text, const struct dmi_report *report, int32_t error, const char *noted) {
   if (noted) {
     snprintf(text, TEXT, "%s", noted);
   } else if (error == DMI_EADDR) {

@@ -58,6 +58,12 @@ sub run {
 my $silent = run('silent', $program);
 is(join("\n", lines($silent)), '', 'nothing is printed if nobody asks for it');
 
+# DMI_error_reason tells what the line ends with, and the same when no line is printed.
+sub reasons {
+  my ($process) = @_;
+  return $process->out =~ /^(reason [1-9]\d* .*)$/mg;
+}
+
 # With libdw: the line, or (a call over several) one next to it.
 my $has_libdw = do {
   local $SIG{CHLD} = 'DEFAULT';
@@ -77,6 +83,14 @@ my $by_offset = sub {
 my $by_module = qr/\S+\+0x[0-9a-f]+.*?/;
 compare(run('print', $program, opts => ['--on-error', 'print']), 'print',
   $t->nodes ? sub { $by_module } : $has_libdw ? $by_file : $by_offset);
+my $printed = run('reasons', $program, opts => ['--on-error', 'print']);
+my @reasons = reasons($printed);
+cmp_ok(scalar @reasons, '>', 40, scalar(@reasons) . ' reasons are told when asked for');
+is_deeply([reasons($silent)], \@reasons, 'they are the same without --on-error');
+my %lines = map { $_ => 1 } map { / failed with DMI_\w+: (.*)$/ } lines($printed);
+is(join("\n", grep { !$lines{s/^reason \d+ //r} } @reasons), '', 'and are what the lines end with');
+is(join(' ', $silent->out =~ /^reason 0 (.*)$/mg), join(' ', ('the global address is in no mapping, or nothing that is taken begins there') x 2),
+  'of a call with a status that fails later: the sentence of its error');
 if ($t->nodes) {
   $t->done;
   exit;

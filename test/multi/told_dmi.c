@@ -4,7 +4,7 @@
  *   dmirun told_dmi [late|wait|function]        none: all that print; the others: one that aborts
  *
  * Each call that must have a line of its own says so on stdout, `want LINE FUNCTION text`; all
- * others must be silent.
+ * others must be silent.  What DMI_error_reason then tells is said, too, `reason LINE text`.
  */
 #include "dmi_ext.h"
 #include "multi.h"
@@ -14,7 +14,15 @@ static int32_t me;
 
 /* The line of the call, in this function, must have this text behind the place. */
 #define TELLS(call, text) (say("want %d %s %s", __LINE__, __func__, text), (call))
-#define REFUSED(call, text) IS(TELLS(call, text) == DMI_FALSE)
+#define REFUSED(call, text)             \
+  do {                                  \
+    IS(TELLS(call, text) == DMI_FALSE); \
+    say_reason(__LINE__);               \
+  } while (0)
+
+static void say_reason(int line) {
+  say("reason %d %s", line, DMI_error_reason());
+}
 
 /* The end of a line about an address that is in `addr`. */
 #define IN_PAGE(number) \
@@ -130,6 +138,8 @@ __attribute__((noinline)) static void objects(void) {
   OK(DMI_mutex_unlock(addr));
   REFUSED(DMI_welcome(77), "DMI_welcome\\(process 77\\) failed with DMI_EMEMBER");
   REFUSED(DMI_welcome(me), "DMI_ENOTASKED: that process was welcomed before$");
+  OK(DMI_write(addr + 300, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL)); /* does not change the reason */
+  IS(strcmp(DMI_error_reason(), "that process was welcomed before") == 0);
 }
 
 /* What returns DMI_FALSE and is no failure, or fails inside a call that does not. */
@@ -155,6 +165,7 @@ __attribute__((noinline)) static void silent(void) {
   DMI_wait(&status, &ret);
   EQ(ret, DMI_TRUE);
   OK(DMI_write(addr + 300, 0, NULL, DMI_EXCLUSIVE_WRITE, NULL));
+  IS(strcmp(DMI_error_reason(), "no error") == 0);
 }
 
 /* The call that begins is named by the one that tells. */
@@ -176,6 +187,7 @@ __attribute__((noinline)) static void later(void) {
         look_again(looks);
     }
     EQ(ret, DMI_FALSE);
+    say_reason(0);
   }
   /* A call that is refused at once says so itself; waiting for it says nothing more. */
   REFUSED(DMI_cas(addr, 8, &value, NULL, NULL, DMI_PUT_ATOMIC, &status),
