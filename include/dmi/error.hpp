@@ -42,13 +42,24 @@
 
 DMI_CXX_BEGIN
 
-/* A call of DMI has failed: code() is what DMI_errno() says, what() names the call and gives the
- * sentence. */
+namespace detail {
+
+/* Why the call of C that has just failed with this error did so. */
+inline const char *reason(int32_t code) {
+  return code == DMI_errno() ? DMI_error_reason() : DMI_strerror(code);
+}
+
+}  // namespace detail
+
+/* A call of DMI has failed: code() is what DMI_errno() says, what() names the call and tells why it
+ * has failed, as DMI_error_reason() does. */
 class error : public std::runtime_error {
  public:
-  error(const char *call, int32_t code, const std::string &more = "")
-      : std::runtime_error(std::string(call) + ": " + DMI_strerrorname(code) + ": " +
-                           DMI_strerror(code) + more),
+  /* The last call of C of this thread has failed. */
+  error(const char *call, int32_t code) : error(call, code, detail::reason(code)) {
+  }
+  error(const char *call, int32_t code, const std::string &reason)
+      : std::runtime_error(std::string(call) + ": " + DMI_strerrorname(code) + ": " + reason),
         code_(code) {
   }
   int32_t code() const noexcept {
@@ -137,13 +148,18 @@ namespace detail {
 
 /* For failures that no caller can be told of: prints a line, and aborts. */
 [[noreturn]] inline void die(const char *call, int32_t code) {
-  fprintf(stderr, "dmi: %s: %s: %s\n", call, DMI_strerrorname(code), DMI_strerror(code));
+  fprintf(stderr, "dmi: %s: %s: %s\n", call, DMI_strerrorname(code), reason(code));
   std::abort();
 }
 
+/* fail: the last call of C has failed.  refuse: there was none; say() makes the reason. */
 #ifdef DMI_NO_EXCEPTIONS
 template <class T>
 outcome<T> fail(const char *, int32_t code) {
+  return result<T>::failed(code);
+}
+template <class T, class Say>
+outcome<T> refuse(const char *, int32_t code, Say) {
   return result<T>::failed(code);
 }
 inline outcome<void> done() {
@@ -153,6 +169,10 @@ inline outcome<void> done() {
 template <class T>
 [[noreturn, gnu::cold, gnu::noinline]] T fail(const char *call, int32_t code) {
   throw error(call, code);
+}
+template <class T, class Say>
+[[noreturn, gnu::cold, gnu::noinline]] T refuse(const char *call, int32_t code, Say say) {
+  throw error(call, code, say());
 }
 inline void done() {
 }

@@ -165,7 +165,7 @@ class results {
 #ifndef DMI_NO_EXCEPTIONS
     if (code == DMI_EREMOTE)
       throw error("DMI_farm_result", code,
-                  ": pass " + std::to_string(task) +
+                  "pass " + std::to_string(task) +
                       ", and the process that did it has printed what was thrown");
 #endif
     return detail::fail<T>("DMI_farm_result", code);
@@ -297,12 +297,18 @@ auto parallel_for(int64_t passes, const Job &job, F, const farm_options &options
   if (about.size > 0) std::memcpy(all.data() + sizeof(about), kind::bytes(job), about.size);
   DMI_farm_t farm = options.farm();
   const int64_t each = std::is_void_v<type> ? 0 : loop::fills ? options.results() : 1;
-  if (DMI_farm_task) return detail::fail<found>("dmi::parallel_for", DMI_EINVAL);
+  if (DMI_farm_task)
+    return detail::refuse<found>("dmi::parallel_for", DMI_EINVAL, [] {
+      return "the program defines DMI_farm_task, too: it can have one of them";
+    });
   farm.tasks = passes;
   if constexpr (!std::is_void_v<type>) {
     detail::check_type<type>();
     if (each < 0 || __builtin_mul_overflow(each, detail::size_of<type>(), &farm.result_size))
-      return detail::fail<found>("dmi::parallel_for", DMI_ESIZE);
+      return detail::refuse<found>("dmi::parallel_for", DMI_ESIZE, [&] {
+        return std::to_string(each) + " elements of " + std::to_string(detail::size_of<type>()) +
+               " bytes cannot be the result of a pass";
+      });
   }
   farm.job = all.data();
   farm.job_size = static_cast<int64_t>(all.size());

@@ -83,9 +83,16 @@ constexpr int64_t size_of() {
 /* What is to be said of pages of so many bytes. */
 inline std::string does_not_fit(int64_t page, int64_t element) {
   const int64_t fits = element * (page > element ? page / element : 1);
-  return ": elements of " + std::to_string(element) + " bytes do not fit pages of " +
+  return "elements of " + std::to_string(element) + " bytes do not fit pages of " +
          std::to_string(page) + " bytes; a page must have a whole number of them, such as " +
          std::to_string(fits) + " bytes";
+}
+
+/* What is to be said of a range that an array does not have. */
+inline std::string not_there(int64_t begin, int64_t end, int64_t size) {
+  const std::string range = std::to_string(begin) + " to " + std::to_string(end);
+  return begin > end ? "the end is before the begin: elements " + range
+                     : "elements " + range + " of " + std::to_string(size);
 }
 
 }  // namespace detail
@@ -566,7 +573,7 @@ class view {
   }
   /* Elements begin to end - 1; DMI_ERANGE when there are no such. */
   outcome<view> part(int64_t begin, int64_t end) const {
-    if (!has(begin, end)) return detail::fail<view>("dmi::view::part", DMI_ERANGE);
+    if (!has(begin, end)) return refuse<view>("dmi::view::part", begin, end);
     return view(first_ + begin, end - begin, reads_, writes_);
   }
 
@@ -600,12 +607,17 @@ class view {
   bool has(int64_t begin, int64_t end) const noexcept {
     return 0 <= begin && begin <= end && end <= size_;
   }
+  template <class R>
+  outcome<R> refuse(const char *call, int64_t begin, int64_t end) const {
+    return detail::refuse<R>(call, DMI_ERANGE,
+                             [&] { return detail::not_there(begin, end, size_); });
+  }
   DMI_CXX_HERE outcome<local<value_type>> copy(int64_t begin, int64_t end, const read_mode *read,
                                                const write_mode *write) const {
     using made = local<value_type>;
     detail::check_type<value_type>();
     static_assert(!std::is_const_v<T> || std::is_same_v<made, local<value_type>>);
-    if (!has(begin, end)) return detail::fail<made>("dmi::view", DMI_ERANGE);
+    if (!has(begin, end)) return refuse<made>("dmi::view", begin, end);
     const ptr<value_type> at((first_ + begin).address());
     made copy(at, end - begin);
     if (!read) {

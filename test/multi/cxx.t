@@ -212,7 +212,7 @@ $_->wait_exit(1) for $first, $second;
 my $host = (POSIX::uname())[1];
 like($first->out, qr/^0: returned\n1: uncaught\n2: uncaught$/m, 'DMI_join gives dmi::uncaught');
 is(() = $second->out =~ /^unwound$/mg, 3, 'destructors run');
-like($first->out, qr/^1 failed, status -1\n.*DMI_EREMOTE.*: pass 2, and the process that did it has printed/m,
+like($first->out, qr/^1 failed, status -1\n.*DMI_EREMOTE: pass 2, and the process that did it has printed/m,
   'a pass that throws has failed');
 like($second->err, qr/^dmi: \Q$host\E: thread [^\n:]+ of process 1: DMI_thread has thrown, and nothing has caught: std::out_of_range: too far$/m,
   'a thread: host, process, exception');
