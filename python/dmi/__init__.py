@@ -31,7 +31,7 @@
 
 Each process runs the script, so the functions above dmi.run are everywhere; objects go from process to process
 pickled.  Sizes and addresses are in bytes.  Calls that fail raise dmi.Error or a class of it, such as
-dmi.AddressError; what fails elsewhere raises ThreadError, RemoteError or TaskError, with host and traceback.
+dmi.AddressError; what fails elsewhere raises ThreadError, RemoteError or TaskError, with process, host and traceback.
 The interpreter's lock is given away in every call that waits.  Python runs one thread of a process at a time: use
 one process for each core (dmirun -n 4 python3 prog.py), and numpy.  A process that was forked (os.fork) cannot use dmi.
 """

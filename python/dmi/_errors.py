@@ -59,15 +59,17 @@ class InactiveError(Error):
 class FailedError(Error):
     """Something that ran elsewhere has failed.
 
-    host: where it ran; what: the function; report: its traceback, or what is known of it.
+    host, process: where it ran (process: its number; None: not known); what: the function; report: its
+    traceback, or what is known of it.
     """
 
-    def __init__(self, host, what, report, number=None):
-        self.host, self.what, self.report = host, what, report
-        super().__init__(f"{what} has failed on {host}:\n{report}", number)
+    def __init__(self, host, what, report, number=None, process=None):
+        self.host, self.what, self.report, self.process = host, what, report, process
+        place = f"on {host}" if process is None else f"in process {process} on {host}"
+        super().__init__(f"{what} has failed {place}:\n{report}", number)
 
     def __reduce__(self):
-        return type(self), (self.host, self.what, self.report)
+        return type(self), (self.host, self.what, self.report, None, self.process)
 
 
 class ThreadError(FailedError):

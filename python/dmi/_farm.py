@@ -3,7 +3,7 @@ import functools
 import sys
 
 from . import _dmi, _pack, _program, _result
-from ._errors import TaskError
+from ._errors import AddressError, TaskError
 from ._remote import _at_top, _named
 
 _KINDS = {1: "join", 2: "leave", 3: "loss", 4: "idle", 5: "progress", 6: "note", 7: "few"}
@@ -52,22 +52,30 @@ class Results:
     def __getitem__(self, task):
         if not 0 <= task < self._tasks:
             raise IndexError(f"there is no task {task} of {self._tasks}")
-        status, data = _dmi.farm_result(self._farm, task)
+        status, data = _dmi.farm_result(self._there(), task)
         what, _ = _result.load(data)
         if status == 0:
             return what
-        raise TaskError(what[0], f"task {task} of {self._name}", what[1])
+        host, process, report = what
+        raise TaskError(host, f"task {task} of {self._name}", report, process=process)
 
     def failures(self):
         """The numbers of the tasks that have failed."""
         return [task for task in range(self._tasks if self.failed else 0)
-                if _dmi.farm_result(self._farm, task)[0]]
+                if _dmi.farm_result(self._there(), task)[0]]
+
+    def _there(self):
+        """The farm; AddressError if its results are freed."""
+        if self._farm is None:
+            raise AddressError(f"DMI_EADDR: the results of {self._name} were freed at {self._freed}", 2)
+        return self._farm
 
     def free(self):
         """Frees the results."""
         farm, self._farm = self._farm, None
         if farm is None:
             return
+        self._freed = _program._caller()
         for task in range(self._tasks):
             _result.free(_result._HEAD.unpack_from(_dmi.farm_result(farm, task)[1])[0])
         _dmi.farm_free(farm)
@@ -146,7 +154,7 @@ def _run_task(number, place, data):
         return 0, _result.store(what.function(number, *job), place)
     except BaseException:
         report = _result.failure(name)
-        return 1, _result.store((_program._host(), report), place)
+        return 1, _result.store((_program._host(), _program._own_number(), report), place)
     finally:
         if _dmi.forked():
             _program._fork_ends(1)

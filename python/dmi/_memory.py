@@ -3,8 +3,8 @@ import array as _array
 import struct
 import sys
 
-from . import _dmi
-from ._errors import InvalidError
+from . import _dmi, _program
+from ._errors import AddressError, InvalidError
 
 try:
     import numpy
@@ -325,8 +325,28 @@ class Array(_dmi.Buffered):
         return _dmi.revive(self.address, self.length * self._size)
 
     def free(self):
-        """Frees the array; from then on each use of it raises AddressError, views excepted."""
+        """Frees the array; from then on each use of it raises AddressError with the line of this call, views excepted."""
         _dmi.unmap(self.address)
+        self._freed = f"freed at {_program._caller()}"
+        del self.address
+        self.__class__ = _FreedArray
+
+
+class _FreedArray(Array):
+    """What an array is after its free(); a class of its own, so that uses of others take no longer for it."""
+
+    def __getattr__(self, name):
+        if name == "address":
+            raise AddressError(f"DMI_EADDR: this array of {self.length} {self.dtype} was {self._freed}", 2)
+        raise AttributeError(f"'Array' object has no attribute '{name}'")
+
+    def __repr__(self):
+        return f"<dmi.Array of {self.length} {self.dtype}, {self._freed}>"
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
 
 
 class _Edit:

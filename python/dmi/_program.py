@@ -84,12 +84,26 @@ def _trace():
     return "".join(traceback.format_exception(kind, error, trace))
 
 
-def _of_process():
-    """Which process of the program this is, for messages; nothing if it is none yet, or not any more."""
+def _own_number():
+    """The number of this process; None if it is none of the program yet, or not any more."""
     try:
-        return "" if _dmi.forked() else f" of process {_dmi.rank()}"
+        return None if _dmi.forked() else _dmi.rank()
     except Exception:
-        return ""
+        return None
+
+
+def _of_process():
+    """Which process of the program this is, for messages."""
+    number = _own_number()
+    return "" if number is None else f" of process {number}"
+
+
+def _caller():
+    """The line that has called this package, for messages: "prog.py:42 (main)"."""
+    here, frame = os.path.dirname(__file__), sys._getframe(1)
+    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == here:
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} ({frame.f_code.co_name})"
 
 
 def _report(what, text):
@@ -331,7 +345,7 @@ class Thread:
     def join(self):
         """Waits for its end; what its function has returned.  Once, by any thread of the program.
 
-        ThreadError: the function has raised an exception; its host and traceback are told.
+        ThreadError: the function has raised an exception; its process, host and traceback are told.
         LostError: the thread was lost with its process.
         """
         address = _dmi.join(*self.handle)
@@ -340,8 +354,8 @@ class Thread:
         good, *what = _take(address)
         if good:
             return what[0]
-        host, name, report = what
-        raise ThreadError(host, name, report)
+        host, process, name, report = what
+        raise ThreadError(host, name, report, process=process)
 
     def detach(self):
         """Says that nobody will join it."""
@@ -388,12 +402,12 @@ def _run_thread(address):
             return 0
         report = _trace()
         _report(f"sys.exit in {name}, which ends this thread only (dmi.exit ends the program),", report)
-        return _put((False, _host(), name, report))
+        return _put((False, _host(), _own_number(), name, report))
     except BaseException:
         report = _trace()
         _report(f"exception in {name}", report)
         status = 1
-        return None if _dmi.forked() else _put((False, _host(), name, report))
+        return None if _dmi.forked() else _put((False, _host(), _own_number(), name, report))
     finally:
         if _dmi.forked():
             _fork_ends(status)

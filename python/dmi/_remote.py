@@ -2,6 +2,7 @@
 import functools
 import io
 import pickle
+import re
 import sys
 import threading
 import weakref
@@ -11,6 +12,7 @@ from ._errors import Error, RemoteError
 
 _MOST = 16  # values of other calls that a call may name; it waits for further ones
 _mine = threading.local()  # .client: of this thread; .calls: it runs a remote function
+_FROM = re.compile(r"(.*?)(?: of process (\d+))?", re.S)  # what has failed, and where
 _main = []  # the client of main, for threads that Python has made
 
 
@@ -209,7 +211,8 @@ class Future:
                 raise
             host, _, report = _dmi.data_failure(number, self._value.name)
         head, _, text = report.partition("\n")
-        self._failure = host, head, text or report
+        what, process = _FROM.fullmatch(head).groups()
+        self._failure = host, what, text or report, None, process and int(process)
         self._client._unread.discard(self._value)
         raise RemoteError(*self._failure)
 
@@ -268,7 +271,7 @@ def _run_remote(data, inputs, place):
     except BaseException:
         report = _result.failure(name)
         # A sentence has about a thousand bytes; the end of a traceback says most.
-        raise RuntimeError(f"{name}\n{report[-900:]}") from None
+        raise RuntimeError(f"{name}{_program._of_process()}\n{report[-900:]}") from None
     finally:
         if _dmi.forked():
             _program._fork_ends(1)

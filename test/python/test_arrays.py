@@ -96,7 +96,14 @@ def test_view(programs):
         b.free()
         assert c[999] == 999
         try: b[0]
-        except dmi.AddressError as error: print("freed")
+        except dmi.AddressError as error: print(error)
+        for use in (lambda: b[3:5], lambda: b.__setitem__(0, 1), lambda: b.view(), lambda: memoryview(b), lambda: b.free(), lambda: b.address,
+                    lambda: b.place(1), lambda: dmi.create(0, print, b), lambda: b.swap(0, 1.0)):
+            try: use(); print("used")
+            except dmi.AddressError as error: assert "was freed at prog.py:" in str(error), error
+        print(b, len(b), b == b, b == a, a == b, b in {b})
+        try: b.length_
+        except AttributeError as error: print(error)
         del v, w, new
         assert dmi.pool()["used"] < used + n
         global late
@@ -104,7 +111,11 @@ def test_view(programs):
         import atexit
         atexit.register(lambda: print("late", late[998]))
         """))
-    assert out.splitlines() == ["assignment destination is read-only", "freed", "late 998.0"]
+    lines = (programs.folder / "prog.py").read_text().splitlines()
+    freed = f"freed at prog.py:{lines.index('    b.free()') + 1} (main)"
+    assert out.splitlines() == [
+        "assignment destination is read-only", f"DMI_EADDR: this array of 1000 float64 was {freed}",
+        f"<dmi.Array of 1000 float64, {freed}> 1000 True False False True", "'Array' object has no attribute 'length_'", "late 998.0"]
 
 
 def test_edit_and_atomics(programs):

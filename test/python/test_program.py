@@ -136,9 +136,9 @@ def test_exit_in_thread(programs):
 
 
 def test_exception_in_thread(programs):
-    """It is told where it happens, and join raises it, with host and traceback; the program goes on."""
+    """It is told where it happens, and join raises it, with process, host and traceback; the program goes on."""
     text = """
-        import dmi
+        import pickle, dmi
         def bad(what):
             return {}[what]
         def main():
@@ -149,12 +149,12 @@ def test_exception_in_thread(programs):
             try:
                 dmi.create(other, bad, "key").join()
             except dmi.ThreadError as error:
-                print("got", error.what, "KeyError: 'key'" in error.report, "prog.py" in error.report, bool(error.host))
+                print("got", error.what, "KeyError: 'key'" in error.report, "prog.py" in error.report, bool(error.host), error.process, pickle.loads(pickle.dumps(error)).args == error.args)
         dmi.run(main)
         """
     first = programs.start(text)
     second = programs.start(text, join=first)
-    first.expect(r"^got thread function bad True True True$")
+    first.expect(r"^got thread function bad True True True 1 True$")
     second.expect_err(r"^dmi: exception in thread function bad of process 1 on \S+:$")
     second.expect_err(r"^KeyError: 'key'$")
     first.ends()

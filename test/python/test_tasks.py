@@ -23,7 +23,11 @@ FARM = """
         results = bad.farm(20, retries=1)
         print(results.failed, results.failures(), results[4])
         try: results[13]
-        except dmi.TaskError as error: print(error.what, "ValueError: no 13" in error.report)
+        except dmi.TaskError as error: print(error.what, "ValueError: no 13" in error.report, f"failed in process {int(error.process)} on {error.host}:" in str(error))
+        results.free()
+        for use in results.failures, lambda: results[4]:
+            try: use()
+            except dmi.AddressError as error: print(error)
         try: square.farm(-1)
         except dmi.InvalidError as error: print(error.name)
         print(list(square.farm(0)))
@@ -36,7 +40,9 @@ def test_farm(programs):
     first = programs.start(FARM, 2)
     second = programs.start(FARM, 2, join=first)
     out = [line for line in first.ends().splitlines() if not line.startswith("w")]
-    assert out == ["1000 332838500 0 True 49", "True", "2 [3, 13] 4", "task 13 of bad True", "DMI_EINVAL", "[]"]
+    lines = (programs.folder / "prog.py").read_text().splitlines()
+    freed = f"DMI_EADDR: the results of bad were freed at prog.py:{lines.index('    results.free()') + 1} (main)"
+    assert out == ["1000 332838500 0 True 49", "True", "2 [3, 13] 4", "task 13 of bad True True", freed, freed, "DMI_EINVAL", "[]"]
     second.ends()
 
 
@@ -134,7 +140,7 @@ REMOTE = """
             assert sum(dmi.gather([add(i, i) for i in range(500)])) == 249500
             for failing in bad(7), add(bad(8), 1), add(1, "x"), later(1):
                 try: failing.result()
-                except dmi.RemoteError as error: print(error.what, error.report.splitlines()[-1], bool(error.host))
+                except dmi.RemoteError as error: print(error.what, error.report.splitlines()[-1], f"failed in process {int(error.process)} on {error.host}:" in str(error))
             try: add(lambda: 1)
             except TypeError as error: print("TypeError", "pickle" in str(error))
             chain = add(0, 1)
