@@ -397,9 +397,10 @@ const char *DMI_strerrorname(int32_t error);
 
 /*
  * Prints to stderr where the calling thread is: a line with `why`, the host, the process and the
- * thread, and below it the functions that have not returned, the innermost first.  With file names
- * and lines if the program was compiled with -g and libdw of elfutils is installed.  It takes some
- * milliseconds the first time.  `why` NULL is an empty text.
+ * thread, and below it the functions that have not returned, the innermost first, as far as
+ * DMI_main, DMI_thread and the like; those of dmi.hpp are left out.  With file names and lines if
+ * the program was compiled with -g and libdw of elfutils is installed.  It takes some milliseconds
+ * the first time.  `why` NULL is an empty text.
  *
  * Threads: any; not in a handler of a signal.  (Not in the manual; chapter 2.)
  */

@@ -172,4 +172,24 @@ class barrier {
 
 DMI_CXX_END
 
+/* As that of the standard library, but a part of its caller (DMI_CXX_HERE). */
+template <>
+class std::lock_guard<dmi::mutex> {
+ public:
+  using mutex_type = dmi::mutex;
+  DMI_CXX_HERE explicit lock_guard(mutex_type &mutex) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  DMI_CXX_HERE lock_guard(mutex_type &mutex, std::adopt_lock_t) noexcept : mutex_(mutex) {
+  }
+  DMI_CXX_HERE ~lock_guard() {
+    mutex_.unlock();
+  }
+  lock_guard(const lock_guard &) = delete;
+  lock_guard &operator=(const lock_guard &) = delete;
+
+ private:
+  mutex_type &mutex_;
+};
+
 #endif

@@ -206,31 +206,39 @@ static bool is_own(const char *path) {
          strcmp(name + length - 4, ".hpp") == 0;
 }
 
+/* A header of the runtime of C++. */
+static bool is_standard(const char *path) {
+  return strstr(path, "/include/c++/") != NULL;
+}
+
 /* The functions around an address, from the innermost one. */
 struct around {
   struct die *unit, *all; /* `all` is to be freed */
   int num, first;         /* of `all`; the first to be told */
 };
 
-/* Functions of dmi.hpp are passed over, if it is known who calls them: *source and *number become
- * those of the call. */
+/* Functions of dmi.hpp are passed over, and those of the runtime of C++ that call them (as of
+ * std::lock_guard), if it is known who calls them: *source and *number become those of the call. */
 static void pass_own(struct around *around, const char **source, int *number) {
   const char *path = *source;
   int line = *number;
-  for (int i = 0; i < around->num && is_own(path); i++) {
+  if (!is_own(path)) return;
+  for (int i = 0; i < around->num; i++) {
     const int tag = lib.tag(&around->all[i]);
     if (tag == TAG_FUNCTION) return;
     if (tag != TAG_INLINED) continue;
     path = call_of(around->unit, &around->all[i], &line);
     if (!path) return;
-    if (is_own(path)) continue;
+    if (is_own(path) || is_standard(path)) continue;
     around->first = i + 1;
     *source = path;
     *number = line;
+    return;
   }
 }
 
-/* With the lock held: "put, inlined in fill at prog.c:42", or only the name of the function. */
+/* With the lock held: "put, inlined in fill at prog.c:42", or only the name of the function. Those
+ * of dmi.hpp that call it are left out. */
 static void add_functions(char *text, size_t capacity, const struct around *around,
                           const char *function) {
   static const char *const between[] = {"", ", inlined in ", ", in "};
@@ -239,8 +247,11 @@ static void add_functions(char *text, size_t capacity, const struct around *arou
   for (int i = around->first; i < around->num; i++) {
     struct die *die = &around->all[i];
     const int tag = lib.tag(die);
-    const char *name = lib.diename(die);
+    const char *name = lib.diename(die), *path;
+    int line;
     if (tag != TAG_INLINED && tag != TAG_FUNCTION) continue;
+    path = depth ? call_of(around->unit, inlined, &line) : NULL;
+    if (path && is_own(path)) break;
     add(text, capacity, "%s%.100s", between[depth < 2 ? depth : 2], name ? name : function);
     if (depth++) add_call(text, capacity, around->unit, inlined);
     inlined = die;
@@ -249,31 +260,53 @@ static void add_functions(char *text, size_t capacity, const struct around *arou
   if (!depth) add(text, capacity, "%.100s", function);
 }
 
-/* With the lock held. False: the line is not known; *function is set even then (NULL: not
- * known). */
-static bool by_line(char *text, size_t capacity, uint64_t address, const char **function) {
+/* Compilers name a part of a function as it and more: "DMI_thread.cold". */
+static bool is_among(const char *name, const char *const *names) {
+  const size_t length = strcspn(name, ".");
+  while (*names && (strncmp(name, *names, length) != 0 || (*names)[length] != 0))
+    names++;
+  return *names != NULL;
+}
+
+/* What a function of this name is: the first ones are those that programs define. */
+static enum dmi_where_role role_of(const char *name) {
+  static const char *const first[] = {"DMI_main", "DMI_thread",    "DMI_function",  "DMI_recover",
+                                      "DMI_init", "DMI_farm_task", "DMI_scaleunit", NULL};
+  static const char *const below[] = {"dmi_runtime_main", "dmi_farm_thread", "dmi_scale_thread",
+                                      NULL};
+  if (is_among(name, first)) return DMI_WHERE_FIRST;
+  if (is_among(name, below) || strncmp(name, "dmi_cxx_", strlen("dmi_cxx_")) == 0)
+    return DMI_WHERE_BELOW;
+  return DMI_WHERE_PLAIN;
+}
+
+/* With the lock held. False: the line is not known; *function is set even then. */
+static bool by_line(char *text, size_t capacity, uint64_t address,
+                    struct dmi_where_function *function) {
   void *module, *line;
   const char *source = NULL;
   struct around around = {0};
   uint64_t bias = 0;
   char *plain;
   int number = 0;
-  *function = NULL;
+  *function = (struct dmi_where_function){NULL, DMI_WHERE_PLAIN};
   ask();
   module = session ? lib.addrmodule(session, address) : NULL;
   if (!module) return false;
-  *function = lib.addrname(module, address);
+  function->name = lib.addrname(module, address);
+  if (function->name) function->role = role_of(function->name);
   line = lib.getsrc(module, address);
   if (line) source = lib.lineinfo(line, NULL, &number, NULL, NULL, NULL);
   if (!source) return false;
   around.unit = lib.addrdie(module, address, &bias);
   around.num = find_scopes(around.unit, address - bias, &around.all);
   pass_own(&around, &source, &number);
+  if (is_own(source) && function->role == DMI_WHERE_PLAIN) function->role = DMI_WHERE_OWN;
   snprintf(text, capacity, "%s:%d", base_name(source), number);
-  if (*function) {
-    plain = name_in_source(*function);
+  if (function->name) {
+    plain = name_in_source(function->name);
     add(text, capacity, " (");
-    add_functions(text, capacity, &around, plain ? plain : *function);
+    add_functions(text, capacity, &around, plain ? plain : function->name);
     add(text, capacity, ")");
     free(plain);
   }
@@ -305,33 +338,35 @@ static const char *text_of(const void *caller) {
   return off < sizeof(places) ? atomic_load(&places[off / sizeof(places[0])]) : NULL;
 }
 
-bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **name) {
+bool dmi_where_plain(char *text, size_t capacity, const void *caller,
+                     struct dmi_where_function *function) {
   /* The call is just before its return address. */
   struct file file = {.address = (uint64_t)(uintptr_t)caller - 1};
-  const char *function, *known = text_of(caller);
+  struct dmi_where_function of = {NULL, DMI_WHERE_PLAIN};
+  const char *known = text_of(caller);
   bool found;
   if (known) {
     snprintf(text, capacity, "%s", known);
-    if (name) *name = NULL;
+    if (function) *function = of;
     return true;
   }
   pthread_mutex_lock(&lock);
-  found = by_line(text, capacity, file.address, &function);
+  found = by_line(text, capacity, file.address, &of);
   if (!found) {
     if (!dl_iterate_phdr(visit, &file)) {
       file.name = "?";
       file.offset = file.address;
     }
-    char *plain = name_in_source(function);
+    char *plain = name_in_source(of.name);
     snprintf(text, capacity, "%.150s+0x%llx%s%.100s", file.name, (unsigned long long)file.offset,
-             function ? " in " : "",
-             plain      ? plain
-             : function ? function
-                        : "");
+             of.name ? " in " : "",
+             plain     ? plain
+             : of.name ? of.name
+                       : "");
     free(plain);
   }
   pthread_mutex_unlock(&lock);
-  if (name) *name = function;
+  if (function) *function = of;
   return found;
 }
 

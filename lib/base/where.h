@@ -15,9 +15,23 @@
  * "prog.c:42 (put, inlined in fill at prog.c:60, in DMI_main at prog.c:80)". Functions of dmi.hpp
  * are passed over: their caller's line is told. Any thread; slow. */
 void dmi_where(char *text, size_t capacity, const void *caller);
-/* The same without what is missing.  False: the line is not known.  *function (may be NULL): its
- * name, which stays, or that of the function into which it was inlined; NULL: not known. */
-bool dmi_where_plain(char *text, size_t capacity, const void *caller, const char **function);
+
+/* What a function is in the list of those that have not returned, for who reads it. */
+enum dmi_where_role {
+  DMI_WHERE_PLAIN,
+  DMI_WHERE_OWN,   /* of dmi.hpp, and nobody is known who calls it: to be passed over */
+  DMI_WHERE_FIRST, /* DMI_main, DMI_thread and the like: those below it are not the program's */
+  DMI_WHERE_BELOW  /* of DMI, and calls such functions: not the program's, nor are those below */
+};
+
+struct dmi_where_function {
+  const char *name; /* stays; that of the function into which it was inlined.  NULL: not known */
+  enum dmi_where_role role;
+};
+
+/* As dmi_where, without what is missing.  False: the line is not known.  `function` may be NULL. */
+bool dmi_where_plain(char *text, size_t capacity, const void *caller,
+                     struct dmi_where_function *function);
 
 /* A place that has no return address, as those in the source of an interpreter have none: stands
  * for one, here and wherever return addresses are kept.  The text is copied, and stays.  NULL:

@@ -11,6 +11,7 @@
 #include "node/backtrace.h"
 
 #include <execinfo.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,10 +42,10 @@ static void say_who(FILE *to, const char *why) {
 /* Functions that throw an exception are above these. */
 static int is_throw(const void *frame) {
   char place[DMI_WHERE_SIZE];
-  const char *function;
+  struct dmi_where_function function;
   (void)dmi_where_plain(place, sizeof(place), frame, &function);
-  return function &&
-         (strcmp(function, "__cxa_throw") == 0 || strcmp(function, "__cxa_rethrow") == 0);
+  return function.name &&
+         (strcmp(function.name, "__cxa_throw") == 0 || strcmp(function.name, "__cxa_rethrow") == 0);
 }
 
 static void say_places(FILE *to) {
@@ -55,8 +56,12 @@ static void say_places(FILE *to) {
   for (int i = first; i < num; i++)
     if (is_throw(frame[i])) first = i + 1;
   for (int i = first; i < num; i++) {
-    lines += dmi_where_plain(place, sizeof(place), frame[i], NULL);
-    fprintf(to, "dmi:   %s\n", place);
+    struct dmi_where_function function;
+    const bool found = dmi_where_plain(place, sizeof(place), frame[i], &function);
+    if (function.role == DMI_WHERE_BELOW) break;
+    lines += found;
+    if (function.role != DMI_WHERE_OWN) fprintf(to, "dmi:   %s\n", place);
+    if (function.role == DMI_WHERE_FIRST) break;
   }
   if (!lines)
     fprintf(to, "dmi: (%s for the lines)\n",

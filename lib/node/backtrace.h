@@ -5,8 +5,9 @@
 #define DMI_NODE_BACKTRACE_H
 
 /* Writes a line to stderr with `why`, the host, the process and the thread, and below it a line for
- * each function that has not returned; those of the runtime of C++ that throw an exception are left
- * out.  Any thread, but not in a handler of a signal; slow. */
+ * each function that has not returned; those of the runtime of C++ that throw an exception, of
+ * dmi.hpp, and of DMI below DMI_main, DMI_thread and the like are left out.  Any thread, but not in
+ * a handler of a signal; slow. */
 void dmi_backtrace_say(const char *why);
 
 #endif

@@ -180,30 +180,48 @@ static const char *call_of(const struct trace *trace, int i, const char *functio
   return function;
 }
 
-/* In the child.  False: there are no names of places. */
+/* In the child: the first place from frame i on that is not of dmi.hpp. */
+static void say_call_from(const struct trace *trace, int i, const char *call) {
+  char place[DMI_WHERE_SIZE];
+  struct dmi_where_function function = {NULL, DMI_WHERE_OWN};
+  if (i >= trace->num) return;
+  for (; i < trace->num && function.role == DMI_WHERE_OWN; i++)
+    (void)dmi_where_plain(place, sizeof(place), trace->frame[i], &function);
+  say_call(call, place);
+}
+
+static void say_place(const char *place, int times) {
+  struct dmi_safe line = {.len = 0};
+  dmi_safe_add(&line, "dmi:   ");
+  dmi_safe_add(&line, place);
+  if (times > 1) {
+    dmi_safe_add(&line, ", ");
+    dmi_safe_number(&line, (uint64_t)times);
+    dmi_safe_add(&line, " times");
+  }
+  dmi_safe_write(&line, STDERR_FILENO);
+}
+
+/* In the child.  Only functions that concern the program, but for the one where it was.  False:
+ * there are no names of places. */
 static bool say_places(const struct trace *trace) {
   char place[DMI_WHERE_SIZE];
   bool lines = false;
   if (!dmi_where_names()) return false;
   for (int i = 0, same; i < trace->num; i += same) {
-    struct dmi_safe line = {.len = 0};
-    const char *function, *call;
+    struct dmi_where_function function;
+    const char *call;
+    bool found;
     same = 1;
     while (i + same < trace->num && trace->frame[i + same] == trace->frame[i])
       same++;
-    if (dmi_where_plain(place, sizeof(place), trace->frame[i], &function)) lines = true;
-    dmi_safe_add(&line, "dmi:   ");
-    dmi_safe_add(&line, place);
-    if (same > 1) {
-      dmi_safe_add(&line, ", ");
-      dmi_safe_number(&line, (uint64_t)same);
-      dmi_safe_add(&line, " times");
-    }
-    dmi_safe_write(&line, STDERR_FILENO);
-    call = call_of(trace, i, function);
-    if (!call || i + same >= trace->num) continue;
-    (void)dmi_where_plain(place, sizeof(place), trace->frame[i + same], &function);
-    say_call(call, place);
+    found = dmi_where_plain(place, sizeof(place), trace->frame[i], &function);
+    if (function.role == DMI_WHERE_BELOW) break;
+    lines = lines || found;
+    if (function.role != DMI_WHERE_OWN || i == 0) say_place(place, same);
+    if (function.role == DMI_WHERE_FIRST) break;
+    call = call_of(trace, i, function.name);
+    if (call) say_call_from(trace, i + same, call);
   }
   if (!lines) {
     struct dmi_safe line = {.len = 0};

@@ -77,10 +77,11 @@ is($out, "42 7\n", 'a program of files with exceptions and without');
 
 # Lines about calls name the line of the program, not one of dmi.hpp, without optimization, too.
 save('lines.cc', "#include \"dmi.hpp\"\nvoid DMI_main(int, char **) {\n  try {\n    dmi::ptr<int64_t>(8).fetch_add(1);\n  } catch (const dmi::error &) {\n  }\n"
-  . "  try {\n    (void)dmi::ptr<int64_t>(8).load_async();\n  } catch (const dmi::error &) {\n  }\n  try {\n    dmi::view<const int64_t>(dmi::ptr<const int64_t>(8), 1).read();\n  } catch (const dmi::error &) {\n  }\n}\n");
+  . "  try {\n    (void)dmi::ptr<int64_t>(8).load_async();\n  } catch (const dmi::error &) {\n  }\n  try {\n    dmi::view<const int64_t>(dmi::ptr<const int64_t>(8), 1).read();\n  } catch (const dmi::error &) {\n  }\n"
+  . "  try {\n    dmi::mutex mutex(dmi::ptr<DMI_mutex_t>(8));\n    std::lock_guard<dmi::mutex> lock(mutex);\n  } catch (const dmi::error &) {\n  }\n}\n");
 for my $how ('-O0', '-O2') {
   ($status, $out) = run("$build/bin/dmicxx $strict -g $how lines.cc -o lines && $build/bin/dmirun -l 0 --on-error print ./lines");
-  is(join(' ', $out =~ /^dmi: .*?(\w+\.\w+:\d+) \(.*: (DMI_\w+)\(0x8,/mg), 'lines.cc:4 DMI_fad lines.cc:8 DMI_read lines.cc:12 DMI_read', "$how: lines of the program") or diag($out);
+  is(join(' ', $out =~ /^dmi: .*?(\w+\.\w+:\d+) \(.*: (DMI_\w+)\(0x8,/mg), 'lines.cc:4 DMI_fad lines.cc:8 DMI_read lines.cc:12 DMI_read lines.cc:17 DMI_mutex_lock', "$how: lines of the program") or diag($out);
 }
 
 # ---- What is refused ---------------------------------------------------------------------------
@@ -218,6 +219,7 @@ like($second->err, qr/^dmi: \Q$host\E: thread [^\n:]+ of process 1: DMI_thread h
   'a thread: host, process, exception');
 like($second->err, qr/too far\ndmi:   throws\.cc:4 [^\n]*\bdeeper\b.*?\bDMI_thread\b/s,
   'and from where, the innermost first') if (run('ldconfig -p'))[1] =~ /libdw\.so\.1/;
+unlike($_->err, qr/^dmi:   (?:\w+\.hpp:|.* \(main\)$|.*\bdmi_farm_thread\b)/m, $_->name . ': no functions of dmi.hpp, nor of DMI') for $first, $second;
 like($second->err, qr/: of_mine$/m, 'one that is no std::exception');
 unlike($second->err, qr/nothing has caught: int/, 'those that are caught are not reported');
 like($first->err . $second->err, qr/the body of parallel_for has thrown, and nothing has caught: std::out_of_range/, 'the body of a loop');

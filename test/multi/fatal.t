@@ -45,6 +45,8 @@ sub explains {
   return ok((grep { / came here from / } @trace) && (grep { /^\S+fatal_dmi\S*\(.*\)\[0x/ } @trace), "$what: from where")
     if !$names;
   my $near = join '|', $line + 1, $line + 2;
+  like((grep { /^dmi:   / } @trace)[-1], qr/^dmi:   fatal_dmi\.c:\d+ \(DMI_(?:main|thread|function)\)$/, "$what: nothing below the program's first function")
+    if $first =~ /thread of DMI_main|dmi-thread|DMI_function/ && $first !~ /is used up/;
   return like(join("\n", @trace), qr/^dmi:   fatal_dmi\.c:(?:$near) \($function\)$/m, "$what: from where");
 }
 

@@ -13,8 +13,10 @@
 #include "base/where.h"
 
 static char place[DMI_WHERE_SIZE];
+static struct dmi_where_function function;
 
 __attribute__((noinline)) static void note(void) {
+  (void)dmi_where_plain(place, sizeof(place), __builtin_return_address(0), &function);
   dmi_where(place, sizeof(place), __builtin_return_address(0));
 }
 
@@ -65,6 +67,17 @@ __attribute__((noinline)) static void calls_between(void) {
   __asm__ volatile("");
 }
 
+__attribute__((noinline)) static int64_t DMI_thread(int64_t addr) {
+  NOTE();
+  return addr;
+}
+
+/* Named as DMI's. Other code than that of plain(), or the compiler makes one of both. */
+__attribute__((noinline)) static void dmi_runtime_main(void) {
+  NOTE();
+  __asm__ volatile("nop\n nop");
+}
+
 /* The line of this file with that mark. */
 static int line_of(const char *mark) {
   char line[256], wanted[64];
@@ -102,6 +115,19 @@ static void test_own(void **state) {
   own_not_inlined(); /* nobody is known who calls it */
   if (!dmi_where_names() || strstr(place, "compile with -g")) skip();
   assert_non_null(strstr(place, "own_inner"));
+  assert_int_equal(function.role, DMI_WHERE_OWN);
+}
+
+/* What lists of functions leave out, and where they end. */
+static void test_roles(void **state) {
+  (void)state;
+  plain();
+  assert_int_equal(function.role, DMI_WHERE_PLAIN);
+  if (!dmi_where_names()) skip();
+  (void)DMI_thread(0);
+  assert_int_equal(function.role, DMI_WHERE_FIRST);
+  dmi_runtime_main();
+  assert_int_equal(function.role, DMI_WHERE_BELOW);
 }
 
 static void test_inlined(void **state) {
@@ -119,9 +145,8 @@ static void test_inlined_twice(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_own),
-      cmocka_unit_test(test_inlined),
+      cmocka_unit_test(test_plain),         cmocka_unit_test(test_own),
+      cmocka_unit_test(test_roles),         cmocka_unit_test(test_inlined),
       cmocka_unit_test(test_inlined_twice),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
