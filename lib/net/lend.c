@@ -117,12 +117,12 @@ static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
   return mine;
 }
 
-/* Receives, and gives the turn back. */
-static void receive(struct dmi_conn *conn) {
+/* Receives, and gives the turn back.  False: it was freed. */
+static bool receive(struct dmi_conn *conn) {
   struct dmi_mutex *lock;
   struct dmi_net *net = conn->net;
   uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
-  if (!dmi_receive(conn)) return;
+  if (!dmi_receive(conn)) return false;
   if (atomic_load_explicit(&conn->heard, memory_order_relaxed) != heard && conn->member) {
     net->served = true;
     net->streak = net->hot == conn ? net->streak + 1 : 1;
@@ -136,6 +136,7 @@ static void receive(struct dmi_conn *conn) {
     loosen(conn);
   }
   dmi_mutex_unlock(lock);
+  return true;
 }
 
 /* Of those in net->loose, all for which it is right now (*later: not NULL), or all. */
@@ -338,6 +339,15 @@ void dmi_lend_eof(struct dmi_conn *conn) {
 
 void dmi_lend_resume(struct dmi_conn *conn) {
   if (take_turn(conn, DMI_TURN_OWED, NULL)) receive(conn);
+}
+
+bool dmi_lend_rest(struct dmi_conn *conn) {
+  uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  if (!take_turn(conn, DMI_TURN_FREE, NULL)) return false;
+  if (!receive(conn)) return true;
+  if (atomic_load_explicit(&conn->heard, memory_order_relaxed) == heard) return false;
+  if (dmi_net_need_daemon(conn->peer)) dmi_net_wake(conn->net);
+  return true;
 }
 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {

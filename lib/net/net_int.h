@@ -415,6 +415,9 @@ void dmi_lend_resume(struct dmi_conn *conn);
 /* Before ending a connection whose receiving side is open. False: it is lent, and dmi_peer_serve
  * will be called when it is given back. */
 bool dmi_lend_take(struct dmi_conn *conn);
+/* After dmi_lend_take, when sending has failed: receives what has arrived. True: it was freed, or
+ * more may have arrived, and dmi_peer_serve will be called. */
+bool dmi_lend_rest(struct dmi_conn *conn);
 /* after the loop: waits until all connections are given back */
 void dmi_lend_settle(struct dmi_net *net);
 /* Sets the connection on which messages to the peer are sent; NULL: none. */

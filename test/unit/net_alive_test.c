@@ -144,6 +144,46 @@ static void test_gone(void **state) {
   end(&a);
 }
 
+/* In the daemon's thread, which so receives nothing before its sending fails: member 2 sends its last
+ * messages and closes, with bytes unread. */
+static void run_last_messages(struct node *node, void *arg) {
+  int fd = *(int *)arg;
+  unsigned char bytes[100][DMI_WIRE_HEADER];
+  struct dmi_msg last = plain(0);
+  for (; last.access.op.n < 100; last.access.op.n++)
+    dmi_wire_put(bytes[last.access.op.n], &last);
+  assert_true(raw_send(fd, bytes, sizeof bytes));
+  close(fd);
+  struct dmi_net_peer *peer = dmi_peer_find(node->net, 2);
+  for (int i = 0; i < 100 && peer->broken == 0; i++) {
+    struct dmi_msg msg = plain(0);
+    dmi_net_send(node->net, 2, &msg);
+    dmi_net_flush(node->net, 2);
+  }
+  assert_int_not_equal(peer->broken, 0);
+}
+
+/* What a process sent before it ended is received, though sending to it has failed: it may say why
+ * the program ends. */
+static void test_last_messages(void **state) {
+  (void)state;
+  struct node a;
+  struct dmi_addr addr;
+  struct pollfd in = {.events = POLLIN};
+  int listener = raw_listen(&addr, 8);
+  open_with(&a, &addr, 1);
+  node_send(&a, 2, plain(7));
+  int fd = raw_accept(listener);
+  welcome(fd, 2);
+  in.fd = fd;
+  assert_int_equal(poll(&in, 1, node_limit() * 1000), 1); /* it is not read */
+  node_do(&a, run_last_messages, &fd);
+  NODE_WAIT(&a, lost_num, 1);
+  assert_int_equal(NODE_NOW(&a, messages), 100);
+  close(listener);
+  end(&a);
+}
+
 /* Was the SYN sent again?  Else it has been answered: it is not enough that this takes long. */
 static bool is_dropped(struct pollfd *out) {
   struct tcp_info info = {0};
@@ -448,6 +488,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_turned_away),
                                      cmocka_unit_test(test_stopped),
                                      cmocka_unit_test(test_gone),
+                                     cmocka_unit_test(test_last_messages),
                                      cmocka_unit_test(test_silent),
                                      cmocka_unit_test(test_no_descriptors),
                                      cmocka_unit_test(test_refuse_is_quoted),
