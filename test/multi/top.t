@@ -42,8 +42,8 @@ $terminal->run('cd ' . $t->dir . '; echo before');
 $show->($first);
 my $screen = $terminal->shows(qr/^3 processes, \d+ cores, \d+ threads; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
 like($screen, qr/^process v  host +state +since +cores +threads +faults\/s +in\/s +out\/s +pool used +of +copies +spilled/m, 'titles');
-like($screen, $row->(0, qr/member, first +\d+\.\d s +\d+ +\d+ /), 'the first process');
-like($screen, $row->($_, qr/member +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
+$terminal->shows($row->(0, qr/member, first +\d+\.\d s +\d+ +\d+ /), 'the first process');
+$terminal->shows($row->($_, qr/member +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
 unlike($screen, qr/before/, 'nothing else is there');
 
 my $fourth = $t->start($program, join => $first, name => 'fourth');
