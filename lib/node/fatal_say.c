@@ -2,7 +2,9 @@
  * fatal_say.c - what is said of a fatal signal (fatal.h).
  *
  * Names of places need memory and locks (libdw), so a child process, which has all of this one's
- * memory, looks them up.  If it cannot, or does not come to an end, places are said as addresses.
+ * memory, looks them up.  A lock that another thread held at that moment is never free in the
+ * child, so a second one goes on where a first one stopped.  If it cannot, or does not come to an
+ * end either, places are said as addresses.
  *
  * Failure modes: memory that is looked at here (a mapping) changes at the same time: another fatal
  * signal, which fatal.c handles.
@@ -30,13 +32,21 @@
 
 #define FRAMES 64
 #define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
-#define CHILD_SECONDS 3
+#define CHILDREN 2
+#define CHILD_SECONDS 3               /* for each place */
 #define CHILD_STACK ((size_t)8 << 20) /* bytes, of which only those exist that it uses */
 
 struct trace {
   void *frame[FRAMES]; /* return addresses; the first one: where it was */
   int num;
   struct dmi_doing_called called; /* the last call of DMI that was noted */
+};
+
+/* What a child does, in memory that it shares with this process. */
+struct work {
+  const struct trace *trace;
+  int next;   /* the first frame that is not yet said */
+  bool lines; /* of one of those that are, the line is known */
 };
 
 /* ---- Why ------------------------------------------------------------------------------------- */
@@ -204,26 +214,28 @@ static void say_place(const char *place, int times) {
 
 /* In the child.  Only functions that concern the program, but for the one where it was.  False:
  * there are no names of places. */
-static bool say_places(const struct trace *trace) {
+static bool say_places(struct work *work) {
+  const struct trace *trace = work->trace;
   char place[DMI_WHERE_SIZE];
-  bool lines = false;
   if (!dmi_where_names()) return false;
-  for (int i = 0, same; i < trace->num; i += same) {
+  for (int i = work->next, same; i < trace->num; i += same) {
     struct dmi_where_function function;
     const char *call;
     bool found;
     same = 1;
+    (void)alarm(CHILD_SECONDS);
     while (i + same < trace->num && trace->frame[i + same] == trace->frame[i])
       same++;
     found = dmi_where_plain(place, sizeof(place), trace->frame[i], &function);
     if (function.role == DMI_WHERE_BELOW) break;
-    lines = lines || found;
+    work->lines = work->lines || found;
+    work->next = i + same;
     if (function.role != DMI_WHERE_OWN || i == 0) say_place(place, same);
     if (function.role == DMI_WHERE_FIRST) break;
     call = call_of(trace, i, function.name);
     if (call) say_call_from(trace, i + same, call);
   }
-  if (!lines) {
+  if (!work->lines) {
     struct dmi_safe line = {.len = 0};
     dmi_safe_add(&line, "dmi: (compile with -g for the lines)");
     dmi_safe_write(&line, STDERR_FILENO);
@@ -231,11 +243,11 @@ static bool say_places(const struct trace *trace) {
   return true;
 }
 
-static int child(void *trace) {
+static int child(void *work) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   (void)signal(SIGALRM, SIG_DFL);
   (void)alarm(CHILD_SECONDS);
-  _exit(say_places(trace) ? 0 : 1);
+  _exit(say_places(work) ? 0 : 1);
 }
 
 #ifdef __SANITIZE_THREAD__
@@ -244,22 +256,30 @@ static int child(void *trace) {
 #define MAKES_CHILD true
 #endif
 
-/* False: nothing was said, or not all.  The child has the memory of this process, but a stack of
- * its own: libdw needs a larger one than a handler has.  It ends without a signal, so that a
+/* The status with which the child ended.  It ends without a signal to this process, so that a
  * program that ignores SIGCHLD, or waits for any child, does not take its status away. */
-static bool child_says(struct trace *trace) {
-  pid_t pid, ended;
-  int status = 1;
-  char *stack = !MAKES_CHILD ? MAP_FAILED
-                             : mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return false;
-  pid = clone(child, stack + CHILD_STACK, 0, trace);
-  if (pid < 0) return false;
+static int run_child(struct work *work) {
+  pid_t pid = clone(child, (char *)work + CHILD_STACK, 0, work), ended;
+  int status = 0;
+  if (pid < 0) return 1;
   do
     ended = waitpid(pid, &status, (int)__WCLONE);
   while (ended < 0 && errno == EINTR);
-  return ended == pid && status == 0;
+  return ended == pid ? status : 1;
+}
+
+/* False: nothing was said, or not all.  A child has the memory of this process, but a stack of its
+ * own, below which its work lies: libdw needs a larger one than a handler has. */
+static bool child_says(const struct trace *trace) {
+  struct work *work;
+  int status = 1;
+  if (!MAKES_CHILD) return false;
+  work = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (work == MAP_FAILED) return false;
+  *work = (struct work){trace, 0, false};
+  for (int i = 0; i < CHILDREN && (i == 0 || WIFSIGNALED(status)); i++)
+    status = run_child(work);
+  return status == 0;
 }
 
 static void say_addresses(const struct trace *trace) {

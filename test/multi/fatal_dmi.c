@@ -8,8 +8,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -90,6 +94,31 @@ static void unwaited(void) {
   aborts();
 }
 
+/* With the lock of the list of loaded files held: until this process has a child. */
+static int holds(struct dl_phdr_info *info, size_t size, void *held) {
+  siginfo_t child;
+  (void)info, (void)size;
+  sem_post(held);
+  while (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD)
+    sched_yield();
+  return 1;
+}
+
+static void *holder(void *held) {
+  dl_iterate_phdr(holds, held);
+  return NULL;
+}
+
+/* The child that looks up the places never gets that lock, a second one does. */
+static void locked(void) {
+  pthread_t thread;
+  sem_t held;
+  MUST(sem_init(&held, 0, 0) == 0);
+  MUST(pthread_create(&thread, NULL, holder, &held) == 0);
+  MUST(sem_wait(&held) == 0);
+  aborts();
+}
+
 static void own(int signo) {
   static const char said[] = "own handler\n";
   (void)signo;
@@ -146,7 +175,7 @@ static const struct {
             {"division", division}, {"file", file},         {"instruction", instruction},
             {"abort", aborts},      {"unwaited", unwaited}, {"handled", handled},
             {"forks", forks},       {"plain", makes},       {"waits", waits},
-            {"asks", asks}};
+            {"asks", asks},         {"locked", locked}};
 
 static void run(const char *name) {
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)

@@ -144,8 +144,8 @@ static void test_gone(void **state) {
   end(&a);
 }
 
-/* In the daemon's thread, which so receives nothing before its sending fails: member 2 sends its last
- * messages and closes, with bytes unread. */
+/* In the daemon's thread, which so receives nothing before its sending fails: member 2 sends its
+ * last messages and closes, with bytes unread. */
 static void run_last_messages(struct node *node, void *arg) {
   int fd = *(int *)arg;
   unsigned char bytes[100][DMI_WIRE_HEADER];
