@@ -255,6 +255,9 @@ struct dmi_core {
   /* True if it is a member, or has left and may still wait for answers. NULL: no process has
    * left. */
   bool (*is_there)(void *arg, dmi_uid_t uid);
+  /* True if bytes reach this member by shared memory, and use no network.  NULL: none.  Called with
+   * the page locked. */
+  bool (*is_near)(void *arg, dmi_uid_t uid);
   /* For a recovery (docs/crashes-pages.md), called with the page locked, only between
    * dmi_page_freeze and dmi_page_resume. is_cut: has this process's CUT arrived? The others: a
    * request was dropped; an operation is kept here. Their first argument is `recover`. */

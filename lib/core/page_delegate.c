@@ -29,9 +29,11 @@ bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dm
   struct dmi_msg msg;
   bool direct = (req->flags & DMI_F_DIRECT) && !DMI_BROKEN(core, DMI_BREAK_DIRECT);
   uint32_t depth = 1;
+  bool near;
   /* we are the owner, so it is not needed, and nobody waits */
   if (req->origin == core->self) return false;
-  if (!direct && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
+  near = core->is_near && core->is_near(core->arg, req->origin);
+  if (!direct && !near && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
   if (sharer) {
     msg = dmi_msg_about(core, page, DMI_MSG_DELEGATE);
     msg.origin = req->origin;
@@ -47,7 +49,7 @@ bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dm
     reader->fetch = req->fetch;
   }
   if (!sharer) {
-    busy->children++;
+    if (!near) busy->children++;
     return false;
   }
   dmi_req_free(req);

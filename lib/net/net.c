@@ -386,6 +386,14 @@ const char *dmi_net_over(struct dmi_net *net, uint32_t id) {
   return peer == NULL || peer->conn == NULL ? NULL : peer->conn->link->ops->name;
 }
 
+bool dmi_net_is_near(struct dmi_net *net, uint32_t id) {
+  struct dmi_net_peer *peer = dmi_peer_find_locked(net, id);
+  if (peer == NULL) return false;
+  const bool near = peer->link != NULL && peer->link->ops->near;
+  dmi_unlock(&peer->lock, DMI_RANK_PEER);
+  return near;
+}
+
 void dmi_net_free(struct dmi_net *net) {
   if (net == NULL) return;
   struct dmi_transport *transport = net->first == NULL ? net->transport : NULL;

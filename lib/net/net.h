@@ -186,6 +186,8 @@ struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id);
 /* What carries the messages to this process: the name of a transport.  NULL: no connection with it
  * is there now.  The daemon. */
 const char *dmi_net_over(struct dmi_net *net, uint32_t id);
+/* True if messages to this process use no network now, only memory of this host.  Any thread. */
+bool dmi_net_is_near(struct dmi_net *net, uint32_t id);
 
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);

@@ -195,6 +195,7 @@ static double shm_silence(struct dmi_link *link) {
 
 static const struct dmi_transport_ops shm_ops = {
     .name = DMI_SHM_NAME,
+    .near = true,
     .send = shm_send,
     .receive = shm_receive,
     .arm = shm_arm,

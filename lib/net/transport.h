@@ -56,6 +56,7 @@ struct dmi_link {
 
 struct dmi_transport_ops {
   const char *name;
+  bool near; /* what is sent uses no network, only memory of this host */
 
   /* ---- A transport ---- */
   /* Listens at this address. An ip of zeros stands for the address that was given when the

@@ -306,12 +306,17 @@ struct dmi_mapping *dmi_enter_mapping(struct dmi_process *process, const struct 
   return mapping;
 }
 
+static bool is_near(void *arg, uint32_t uid) {
+  return dmi_net_is_near(((struct dmi_process *)arg)->access.net, uid);
+}
+
 /* ---- For runtime.c, which opens the process ------------------------------------------------- */
 
 void dmi_daemon_core(struct dmi_process *process) {
   struct dmi_core *core = &process->access.core;
   core->is_member = is_member;
   core->is_there = is_there;
+  core->is_near = is_near;
   core->function = process->program.function ? call_function : NULL;
   core->step = process->program.step || process->program.team ? call_step : NULL;
   core->account = &dmi_pager_account;

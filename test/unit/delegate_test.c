@@ -192,6 +192,43 @@ static void bound(void **state) {
   }
 }
 
+/* NEAR readers are on the owner's host, from uid `near_from` on. */
+#define NEAR 3
+static uint32_t near_from;
+static bool some_are_near(void *arg, uint32_t uid) {
+  (void)arg;
+  return uid >= near_from && uid < near_from + NEAR;
+}
+
+/* With k readers elsewhere, and NEAR before or behind them. */
+static void one_near(uint32_t k, bool before, uint64_t hop) {
+  void *state = NULL;
+  struct world *w;
+  uint32_t alone = 0, owner, most;
+  if (k) one_tree(k, hop, &alone, &most);
+  assert_int_equal(setup(&state), 0);
+  w = state;
+  near_from = before ? 2 : 2 + k;
+  w->proc[0].core.is_near = some_are_near;
+  tree(w, k + NEAR, hop, &owner, &most);
+  assert_int_equal(owner, alone + NEAR);
+  for (uint32_t i = near_from - 1; i < near_from - 1 + NEAR; i++)
+    assert_int_equal(w->transfers[i], 0);
+  assert_int_equal(teardown(&state), 0);
+}
+
+/* The owner sends to its own host's processes itself, and they pass nothing on; the others have
+ * their tree, as if nobody else were there. */
+static void near_owner(void **state) {
+  (void)state;
+  for (uint32_t k = 0; k + NEAR < PROCS; k++) {
+    for (int before = 0; before < 2; before++) {
+      one_near(k, before, PAGE / 256); /* 64 MiB */
+      one_near(k, before, PAGE);       /* 256 KiB */
+    }
+  }
+}
+
 /* Process 1 reads, and has a copy then. */
 static void copy_at_1(struct world *w) {
   reads(w, 1);
@@ -422,6 +459,7 @@ static void bytes_that_cannot_be(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bound),
+      cmocka_unit_test(near_owner),
       cmocka_unit_test_setup_teardown(hint, setup, teardown),
       cmocka_unit_test_setup_teardown(dropped, setup, teardown),
       cmocka_unit_test_setup_teardown(arriving, setup, teardown),
