@@ -35,6 +35,7 @@ static void put_member(const struct dmi_process *process, const struct dmi_peer 
   dmi_json_put(to, "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"state\":\"%s\",\"host\":",
                peer->uid, (int32_t)peer->dmi_id.n, state_of(process, peer));
   dmi_json_text(to, peer->info.host);
+  if (peer->info.birth.pid) dmi_json_put(to, ",\"pid\":%" PRIu32, peer->info.birth.pid);
   dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
                peer->info.memory);
   if (peer->uid != process->access.core.self) put_address(to, &peer->addr);

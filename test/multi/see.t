@@ -138,12 +138,13 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $reads = $place->('DMI_read', 'reads', 'DMI_main');
   like($out, qr/^  DMI_main in $reads, for [\d.]+ s.*\n    waits for 8 bytes at $hex \(page 0 of the mapping at $hex\), owned by process 1 \(\S+\), which gives no answer$/m,
     'the owner is named as silent');
-  like($out, qr/^process 1 \(\S+\)\n  gives no answer: it is stopped/m, 'and where its threads would be');
+  my $pid = $second->pid;
+  like($out, qr/^process 1 \(\S+, pid $pid\)\n  gives no answer: it is stopped/m, 'and where its threads would be');
   my $name = qr/process 1 \(\S+\)/;
   $first->expect_err(qr/^dmi: waiting for $name since/m);
   $first->expect_err(qr/^dmi: DMI_main has been in $reads for [\d.]+ s, and waits for page 0 of the mapping at $hex, of $name$/m);
   my ($silent) = look($first, '--status');
-  like($silent, qr/^1 +\S+ +SILENT .*^process 1 \(\S+\) gives no answer/ms, 'the status says so, too');
+  like($silent, qr/^1 +\S+ +SILENT +$pid .*^process 1 \(\S+, pid $pid\) gives no answer/ms, 'the status says so, too');
   $second->signal('CONT');
   $_->wait_exit(0) for $first, $second;
 }

@@ -125,13 +125,17 @@ sub faulting {
 }
 my @faulting = (faulting(1, 500, 3 => 610, 4 => 20), faulting(2, 100, 3 => 210), faulting(3, 0, 5 => 900), member(4, cores => 1, state => "member"));
 $text = DMI::LookText::status({ members => \@faulting, mappings => [] });
-like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20 +-\n4 +0x10 \(not there any more\) +5 +0: 5 +-$/m, 'the hottest page first, with who asks for it');
-like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20 +-$/m, 'of a mapping that is there');
+like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20 +\? +-\n4 +0x10 \(not there any more\) +5 +0: 5 +\? +-$/m, 'the hottest page first, with who asks for it');
+like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20 +\? +-$/m, 'of a mapping that is there');
 unlike($text, qr/^5 +0x10/m, 'not one that is not asked for any more');
 my $made = { mapping => '0x10', page_size => 1, pages => 9, of => {}, call => 'DMI_mmap', place => "p.c:7 (\x1bf)" };
 $text = DMI::LookText::status({ members => \@faulting, mappings => [$made] });
-like($text, qr/^3 +0x10 +320 +0: 300, 1: 20 +DMI_mmap at p\.c:7 \(\?f\)$/m, 'with the call that has made it, without control characters');
+like($text, qr/^3 +0x10 +320 +0: 300, 1: 20 +\? +DMI_mmap at p\.c:7 \(\?f\)$/m, 'with the call that has made it, without control characters');
 like($text, qr/^0x10 +1 B +9 +- +- +- +DMI_mmap at p\.c:7 \(\?f\)$/m, 'and so the mapping');
+my $pages = { members => \@faulting, mappings => [{ mapping => '0x10', page_size => 256, pages => 9, home => 2, of => {} }] };
+is_deeply([map { "$_->{addr} of $_->{home}" } DMI::LookText::hot_pages($pages)], ['0x310 of 2', '0x410 of 2'], 'the address of a page, and whom to ask for its owner');
+$pages->{objects} = { 'page 0x310' => { owner => 2, role => 'owner' }, 'page 0x410' => { owner => 4, silent => 1 } };
+like(DMI::LookText::status($pages), qr/^3 .* +1 +-\n4 .* +3, SILENT +-$/m, 'which process owns it');
 {
   my $line = sub { return { mapping => '0x10', page_size => 1, pages => 9, owned => 1, copies => 0, @_ } };
   my ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(), $line->()] },
@@ -155,5 +159,7 @@ is(DMI::LookText::bytes(1536), '1.5 KiB', 'bytes');
 is(DMI::LookText::duration(6000), '1 h', 'a time');
 $text = DMI::LookText::status({ members => [member(1, cores => 2, state => 'member'), { %$silent, cores => 4, state => 'member' }], mappings => [] });
 like($text, qr/^1 +h2 +SILENT +\? +\? +4/m, 'the status of one that is silent');
+$text = DMI::LookText::status({ members => [{ %$silent, cores => 4, state => 'member', pid => 4711, tag => 'h2/1' }], mappings => [] });
+like($text, qr{^1 +h2, h2/1 +SILENT +4711 +\? +4.*^process 1 \(h2, h2/1, pid 4711\) gives no answer}ms, 'its pid and tag, as far as they are known');
 is("@warnings", '', 'no warnings');
 done_testing();

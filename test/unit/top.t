@@ -34,8 +34,10 @@ like(shown($view), qr/^1 +h1 .* 0 +0 B +0 B +1\.0 MiB /m, 'also when nothing hap
 is(join(' ', $view->parts), 'process', 'then no more than is shown is asked for');
 $view->take(all(member(0, 12, 9000, 0, 56), member(1, 12, 0, 0, 0)));
 like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has passed: the same');
+$view->take(all({ %{ silent(0) }, pid => 4711 }, member(1, 13, 0, 0, 0)));
+like(shown($view), qr/^0 +h0 +SILENT +4711 +\? +2 +\?/m, 'but its pid, which others know');
 $view->take(all(silent(0), member(1, 13, 0, 0, 0)));
-like(shown($view), qr/^0 +h0 +SILENT +\? +2 +\?/m, 'nothing is known of one that is silent');
+like(shown($view), qr/^0 +h0 +SILENT +\? +\? +2 +\?/m, 'nothing is known of one that is silent');
 is(style($view, qr/SILENT/), 'chosen', 'it is chosen');
 $view->key('down');
 is(style($view, qr/SILENT/), 'alarm', 'or else stands out');

@@ -6,6 +6,7 @@ package DMI::Look;
 use strict;
 use warnings;
 use DMI::Json ();
+use DMI::LookText ();
 use JSON::PP ();
 use POSIX ();
 
@@ -39,7 +40,7 @@ sub new {
   }
   close $_ for $in, $out;
   return bless { pid => $pid, questions => $questions, answers => $answers, buffer => '', number => 0,
-    waiting => {}, later => [], silent => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
+    waiting => {}, later => [], silent => {}, tag => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
 }
 
 # Asks a member (0: the one that we are connected with); `then` gets its lines, as hashes, or undef if
@@ -144,7 +145,7 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        $member->{tag} = $lines->[0]{tag} if $part eq 'process' && defined $lines->[0]{tag};
+        $self->{tag}{ $member->{member} } = $lines->[0]{tag} if $part eq 'process';
         if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
         elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }
@@ -152,9 +153,15 @@ sub all {
     }
     $self->run if $part eq 'process';
   }
+  # Only a process itself knows its tag; of one that is silent it is that of an earlier look.
+  for my $member (@{ $all{members} }) {
+    my $tag = $self->{tag}{ $member->{member} };
+    $member->{tag} = $tag if defined $tag;
+  }
   $self->run;
   $all{mappings} = _mappings($all{members});
   $self->_objects(\%all);
+  $self->_hot_pages(\%all);
   return \%all;
 }
 
@@ -189,6 +196,16 @@ sub _objects {
       my $owner = ($thread->{role} // '') eq 'owner' ? $member->{member} : $thread->{hint};
       $self->_follow($object, $owner || $member->{member}, $HOPS);
     }
+  }
+  $self->run;
+}
+
+# Asks the owners of the pages that are asked for most often.
+sub _hot_pages {
+  my ($self, $all) = @_;
+  for my $page (grep { defined $_->{addr} } DMI::LookText::hot_pages($all)) {
+    my $object = $all->{objects}{"page $page->{addr}"} //= { kind => 'page', addr => $page->{addr} };
+    $self->_follow($object, $page->{home}, $HOPS) if !$object->{asked}++;
   }
   $self->run;
 }

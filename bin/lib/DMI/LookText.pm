@@ -19,6 +19,14 @@ sub clean { return $_[0] =~ s/[^\n\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 # As DMI::Waits says it.
 sub host { return plain(DMI::Waits::host($_[0])) }
 
+sub pid { return plain($_[0]{pid} // '?') }
+
+# "process 1 (host, tag, pid 4711)"
+sub named {
+  my ($member) = @_;
+  return 'process ' . plain($member->{process}) . ' (' . host($member) . (defined $member->{pid} ? ', pid ' . pid($member) : '') . ')';
+}
+
 sub bytes {
   my ($count) = @_;
   for my $unit (qw(B KiB MiB GiB TiB)) {
@@ -65,12 +73,12 @@ sub status {
     my @row = ($member->{process}, host($member), $state);
     if ($self) {
       my $pool = $self->{pool};
-      push @row, $self->{pid} // '?', duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
+      push @row, pid($member), duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
         (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
         defined $self->{shared} ? "$self->{shared}/$self->{connections}" : '?', bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
     }
     else {
-      push @row, ('?') x 2, $member->{cores}, ('?') x 9;
+      push @row, pid($member), '?', $member->{cores}, ('?') x 9;
     }
     push @rows, \@row;
   }
@@ -103,10 +111,12 @@ sub made {
 }
 
 # How often a second each process asks others for a page, now: a part of all its faults, of which the
-# last thousands were looked at.  The hottest pages, each with `mapping`, `page`, `rate`, and `by`: texts.
+# last thousands were looked at.  The hottest pages, each with `mapping`, `page`, `rate`, and `by`: texts; if
+# the mapping is there still, also the `addr` of the page, and its `home`.
 sub hot_pages {
   my ($all) = @_;
-  my %page;
+  my (%page, %there);
+  $there{ $_->{mapping} } = $_ for @{ $all->{mappings} };
   for my $member (@{ $all->{members} }) {
     my ($lately, $now) = (($member->{hot_of} // {})->{faults}, ($member->{process_now} // {})->{faults_now});
     next if !$lately || !$now;
@@ -120,6 +130,12 @@ sub hot_pages {
   }
   my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
   splice @hottest, $HOTTEST if @hottest > $HOTTEST;
+  for my $page (grep { $there{ $_->{mapping} } } @hottest) {
+    no warnings qw(portable numeric);    # addresses have 63 bits
+    my $mapping = $there{ $page->{mapping} };
+    $page->{addr} = sprintf '0x%x', hex($page->{mapping}) + $page->{page} * $mapping->{page_size};
+    $page->{home} = $mapping->{home};
+  }
   return @hottest;
 }
 
@@ -128,13 +144,22 @@ sub hottest {
   my @hottest = hot_pages($all) or return '';
   my %there = map { $_->{mapping} => $_ } @{ $all->{mappings} };
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
-  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'mapping made by'],
-    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), made($there{ $_->{mapping} } // {}) || '-'] } @hottest);
+  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'owner', 'mapping made by'],
+    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest);
+}
+
+# Which process had a hot page when it was asked.
+sub owner_of {
+  my ($all, $page) = @_;
+  my $object = $all->{objects}{ 'page ' . ($page->{addr} // '') } // {};
+  my ($owner) = grep { $_->{member} == ($object->{owner} // 0) } @{ $all->{members} };
+  return '?' if !$owner;
+  return $object->{silent} ? "$owner->{process}, SILENT" : ($object->{role} // '') eq 'owner' ? $owner->{process} : '?';
 }
 
 sub silent {
   my ($all, @silent) = @_;
-  return join '', map { "\nprocess $_->{process} (" . host($_) . ") gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
+  return join '', map { "\n" . named($_) . " gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
 }
 
 # ---- dmirun --threads --------------------------------------------------------------------------
@@ -288,7 +313,7 @@ sub wait_once {
 # One process: what its threads do, and the locks that they hold.
 sub process {
   my ($waits, $member) = @_;
-  my $text = 'process ' . $member->{process} . ' (' . host($member) . ")\n";
+  my $text = named($member) . "\n";
   return "$text  gives no answer: it is stopped, busy, or its machine is silent\n" if $member->{silent};
   for my $thread ($waits->threads($member->{member})) {
     next if $thread->{who} eq 'other' && !defined $thread->{call};

@@ -21,6 +21,7 @@ my @columns = (
   ['process', $count->('process'), sub { $_[0]{process} }],
   ['host', \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
+  ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
   ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
   ['cores', $count->('cores'), sub { -($_[0]{cores} // -1) }],
   map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
@@ -80,7 +81,7 @@ sub silent { my ($self, $seconds) = @_; $self->{silence} = $seconds; return }
 sub _row {
   my ($self, $member, $seen) = @_;
   my $now = $member->{process_now};
-  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag cores));
+  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag pid cores));
   $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
   $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
   return \%row unless $now && ref $now->{pool};
