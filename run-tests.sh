@@ -73,7 +73,7 @@ distcheck() {
   fi
 }
 
-by_tcp='multi/api.t multi/churn.t multi/history.t multi/hostile.t multi/litmus.t multi/lost.t multi/pressure.t
+by_tcp='multi/api.t multi/churn.t multi/history.t multi/litmus.t multi/lost.t multi/pressure.t
   multi/remote.t multi/stopped.t multi/survive.t multi/team.t multi/tree.t'
 
 no_randomization=

@@ -10,6 +10,7 @@ use POSIX ();
 
 my $soak = ($ENV{DMI_TEST_SCALE} // '') eq 'soak';
 my $t = DMITest->new(timeout => $soak ? 1800 : 180, wait => 60);
+my $less = $t->scale eq 'small' ? 10 : 1;    # so many times fewer calls
 my $program = $t->compile('test/multi/remote_dmi.c');
 
 # Starts so many, of which the first is given $what and a number; all end well.
@@ -109,13 +110,13 @@ for my $num (1, 2) {
   ends_well($first, @others);
 }
 # 600 KiB live at a time, of 400 MiB; the pools have 16 MiB.
-ends_well(begin('freed', $_, $soak ? 20_000 : 2000, opts => [-s => '16M'])) for 1, 2;
-ends_well(begin('large', $_, $soak ? 2000 : 100)) for 1 .. 3;
-ends_well(begin('empties', $_, $soak ? 1_000_000 : 50_000)) for 1, 2;
+ends_well(begin('freed', $_, $soak ? 20_000 : 2000 / $less, opts => [-s => '16M'])) for 1, 2;
+ends_well(begin('large', $_, $soak ? 2000 : 100 / $less)) for 1 .. 3;
+ends_well(begin('empties', $_, $soak ? 1_000_000 : 50_000 / $less)) for 1, 2;
 
 # Calls and values are freed: memory does not grow with the number of calls.
 if (!$t->nodes) {
-  my $calls = $soak ? 1_000_000 : 200_000;
+  my $calls = $soak ? 1_000_000 : 200_000 / $less;
   my $many  = $t->compile('test/bench/bench_many_dmi.c');
   my $first = $t->start($many, args => [$calls, 2], name => 'many', opts => [-s => '16M']);
   my $second = $t->start($many, join => $first, name => 'many second', opts => [-s => '16M']);

@@ -164,6 +164,7 @@ if (!$t->nodes) {
   my @work = { small => [12, 20000], soak => [24, 60000] }->{$scale} // [16, 30000];
   for my $round (1 .. ($scale eq 'soak' ? 20 : 1)) {
     like(changed('jacobi', 'iteration', 2, @{ $work[0] }), qr/^correct$/m, "jacobi $round: correct");
+    next if $scale eq 'small';    # with a sanitizer its smallest class takes a minute
     like(changed('cg', 'step', 1, 'A'), qr/VERIFICATION SUCCESSFUL$/m, "cg $round: verified");
   }
 }

@@ -2,7 +2,8 @@
 # nodes.t - scripts of test/multi once more, with nodes of one OS process in place of processes, over
 # a network in memory (test/multi/lib/DMINodes.pm): everything that they expect must come true.
 #
-# Two run at a time.  Each is one test here; what a script that fails has written is shown.
+# Two run at a time.  Each is one test here; what a script that fails has written is shown.  With
+# DMI_TEST_SCALE=small (sanitizers) only those run that differ most from what processes do.
 #
 #   nodes.t [NAME ...]         only these scripts
 #   DMI_TEST_NODES=tcp         over loopback
@@ -15,6 +16,8 @@ use Time::HiRes qw(time);
 
 my @scripts = qw(api badinput churn damage end events farm group guests heat history huge litmus malloc
   npb pause pressure remote remote_examples rwset spmd suspend sync team team_random threads told tree);
+@scripts = qw(api badinput churn damage end group guests history litmus pause pressure rwset spmd suspend
+  sync team tree) if ($ENV{DMI_TEST_SCALE} // '') eq 'small';
 @scripts = @ARGV if @ARGV;
 
 # Quick forms: the programs in processes do the long ones.
