@@ -93,17 +93,36 @@ void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
   act->msg.page = page->index;
 }
 
+static inline void begin(struct dmi_msg *msg, const struct dmi_core *core,
+                         const struct dmi_page *page, enum dmi_msg_type type) {
+  memset(msg, 0, offsetof(struct dmi_msg, list)); /* in parts, which needs no call */
+  msg->list = msg->body = (struct dmi_slice){NULL, NULL, 0};
+  msg->borrowed = false;
+  msg->type = (uint8_t)type;
+  msg->origin = core->self;
+  msg->map = page->map->base;
+  msg->page = page->index;
+}
+
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type) {
   struct dmi_msg msg;
-  memset(&msg, 0, offsetof(struct dmi_msg, list)); /* in parts, which needs no call */
-  msg.list = msg.body = (struct dmi_slice){NULL, NULL, 0};
-  msg.borrowed = false;
-  msg.type = (uint8_t)type;
-  msg.origin = core->self;
-  msg.map = page->map->base;
-  msg.page = page->index;
+  begin(&msg, core, page, type);
   return msg;
+}
+
+/* A copy of what was just stored in smaller parts has to wait for them, so that a message of a short
+ * operation costs more to copy than to make. */
+struct dmi_msg *dmi_out_about(struct dmi_out *out, uint32_t to, const struct dmi_core *core,
+                              const struct dmi_page *page, enum dmi_msg_type type) {
+  struct dmi_act *act;
+  if (out->num == out->capacity) grow(out);
+  act = &out->act[out->num++];
+  act->type = DMI_ACT_SEND;
+  act->to = to;
+  act->req = NULL;
+  begin(&act->msg, core, page, type);
+  return &act->msg;
 }
 
 void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req) {

@@ -28,15 +28,18 @@ void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out 
   dmi_out_complete(out, req, DMI_OK);
 }
 
-/* R1: sends a request to the hint, or to the home if the hint cannot be used. */
+/* R1: an own request goes to the hint, or to the home if the hint cannot be used. */
+static uint32_t request_to(struct dmi_core *core, const struct dmi_page *page) {
+  if (page->hint && page->hint != core->self && core->is_member(core->arg, page->hint))
+    return page->hint;
+  return atomic_load(&page->map->home);
+}
+
+/* Another one goes to the home. */
 void dmi_request_send(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                       struct dmi_out *out) {
-  uint32_t home = atomic_load(&page->map->home);
-  uint32_t to = home;
   bool mine = msg->origin == core->self;
-  if (mine && page->hint && page->hint != core->self && core->is_member(core->arg, page->hint)) {
-    to = page->hint;
-  }
+  uint32_t to = mine ? request_to(core, page) : atomic_load(&page->map->home);
   if (to == core->self) {
     dmi_home_route(core, page, core->self, msg, out);
   } else {
@@ -67,15 +70,22 @@ void dmi_own_send(struct dmi_core *core, struct dmi_page *page, bool nodata, str
 /* Sends the message for this own operation, whose answer is expected then. */
 static void send_own(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      enum dmi_msg_type type, struct dmi_out *out) {
-  struct dmi_msg msg = dmi_msg_about(core, page, type);
+  const uint32_t to = request_to(core, page);
+  struct dmi_msg routed, *msg;
   atomic_store_explicit(&req->sent, true, memory_order_relaxed);
   if (dmi_counts_in_puts(req)) dmi_page_busy(page)->puts++;
-  dmi_msg_carries(&msg, req);
-  if (type != DMI_MSG_GET || req->ranges) {
-    msg.body = req->src;
-    if (msg.body.frame) dmi_frame_ref(msg.body.frame);
+  if (to != core->self) {
+    msg = dmi_out_about(out, to, core, page, type);
+  } else {
+    routed = dmi_msg_about(core, page, type);
+    msg = &routed;
   }
-  dmi_request_send(core, page, &msg, out);
+  dmi_msg_carries(msg, req);
+  if (type != DMI_MSG_GET || req->ranges) {
+    msg->body = req->src;
+    if (msg->body.frame) dmi_frame_ref(msg->body.frame);
+  }
+  if (to == core->self) dmi_home_route(core, page, core->self, msg, out);
 }
 
 /* Sends READ, unless there is no memory for its answer (R12). */

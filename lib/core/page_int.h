@@ -27,6 +27,10 @@ void dmi_out_hold(struct dmi_out *out, dmi_uid_t from, struct dmi_msg *msg);
 /* A message about this page; its other fields are zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type);
+/* The same, made where it stays: appends the sending of it, for the caller to fill in before anything
+ * else is appended. */
+struct dmi_msg *dmi_out_about(struct dmi_out *out, uint32_t to, const struct dmi_core *core,
+                              const struct dmi_page *page, enum dmi_msg_type type);
 
 /* ---- lists ---- */
 void dmi_req_push(struct dmi_req_list *list, struct dmi_req *req);

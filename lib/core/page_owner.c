@@ -152,25 +152,25 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
 static bool answer_get(const struct dmi_core *core, struct dmi_page *page, dmi_uid_t origin,
                        const struct dmi_msg_access *get, const unsigned char *list,
                        struct dmi_out *out) {
-  struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_GOT);
-  msg.got = (struct dmi_msg_got){.op = get->op, .len = get->len};
-  msg.origin = origin;
+  struct dmi_msg *msg = dmi_out_about(out, origin, core, page, DMI_MSG_GOT);
+  msg->got = (struct dmi_msg_got){.op = get->op, .len = get->len};
+  msg->origin = origin;
   if (!get->ranges || !page->frame) {
-    attach_bytes(page, get->off, get->len, &msg);
+    attach_bytes(page, get->off, get->len, msg);
   } else if (out->space && get->len <= DMI_OUT_SPACE) {
     dmi_ranges_copy(list, get->ranges, page->frame->bytes, out->space);
-    msg.body = (struct dmi_slice){NULL, out->space, get->len};
+    msg->body = (struct dmi_slice){NULL, out->space, get->len};
     out->space = NULL;
-  } else if (!dmi_ranges_gather(list, get->ranges, get->len, page->frame->bytes, &msg.body)) {
+  } else if (!dmi_ranges_gather(list, get->ranges, get->len, page->frame->bytes, &msg->body)) {
+    out->num--; /* it is not sent */
     return false;
   }
-  dmi_out_send(out, origin, &msg);
   return true;
 }
 
 static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                         struct dmi_out *out) {
-  struct dmi_msg msg;
+  struct dmi_msg *msg;
   if (!req->foreign) {
     dmi_own_serve(req, page->frame, out);
     return;
@@ -186,12 +186,11 @@ static void answer_read(struct dmi_core *core, struct dmi_page *page, struct dmi
     return;
   }
   if (dmi_delegate_decide(core, page, req, out)) return;
-  msg = dmi_msg_about(core, page, DMI_MSG_DATA);
-  msg.data =
+  msg = dmi_out_about(out, req->origin, core, page, DMI_MSG_DATA);
+  msg->data =
       (struct dmi_msg_data){.fetch = req->fetch, .kind = req->kind, .version = page->version};
-  attach_bytes(page, 0, page->map->page_size, &msg);
-  msg.origin = req->origin;
-  dmi_out_send(out, req->origin, &msg);
+  attach_bytes(page, 0, page->map->page_size, msg);
+  msg->origin = req->origin;
   dmi_req_free(req);
 }
 

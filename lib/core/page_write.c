@@ -18,16 +18,16 @@ static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                        dmi_version_t version, struct dmi_frame *answer, const unsigned char *apply,
                        struct dmi_out *out) {
-  struct dmi_msg msg;
+  struct dmi_msg *msg;
   if (!req->foreign) {
     memcpy(req->dst, answer->bytes, req->sizes.in);
     dmi_frame_unref(answer);
     dmi_out_complete(out, req, DMI_OK);
     return;
   }
-  msg = dmi_msg_about(core, page, DMI_MSG_DONE);
-  msg.origin = req->origin;
-  msg.done = (struct dmi_msg_done){.op = req->op, .version = version, .answer = req->sizes.in};
+  msg = dmi_out_about(out, req->origin, core, page, DMI_MSG_DONE);
+  msg->origin = req->origin;
+  msg->done = (struct dmi_msg_done){.op = req->op, .version = version, .answer = req->sizes.in};
   if (apply) { /* after the answer, because the writer has a copy to change */
     struct dmi_frame *both = dmi_frame_new(req->sizes.in + req->len);
     if (!both) dmi_xalloc_fail(req->sizes.in + req->len);
@@ -35,10 +35,9 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
     memcpy(both->bytes + req->sizes.in, apply, req->len);
     dmi_frame_unref(answer);
     answer = both;
-    msg.flags |= DMI_F_APPLY;
+    msg->flags |= DMI_F_APPLY;
   }
-  msg.body = (struct dmi_slice){answer, answer->bytes, answer->size};
-  dmi_out_send(out, req->origin, &msg);
+  msg->body = (struct dmi_slice){answer, answer->bytes, answer->size};
   dmi_req_free(req);
 }
 
@@ -50,7 +49,7 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   bool told = writer_of(core, req) == 0;
   bool apply = wrote && !told && dmi_copyset_find(busy, req->origin) != NULL;
   dmi_version_t version = wrote && !told ? page->version : (dmi_version_t){0};
-  struct dmi_msg msg;
+  struct dmi_msg *msg;
   if (req->type == DMI_REQ_ATOMIC && !answer) {
     dmi_page_wait_push(core, page, req, out);
   } else if (answer) {
@@ -58,11 +57,10 @@ static void write_answer(struct dmi_core *core, struct dmi_page *page, struct dm
   } else if (!req->foreign) {
     dmi_out_complete(out, req, DMI_OK);
   } else {
-    msg = dmi_msg_about(core, page, DMI_MSG_DONE);
-    msg.origin = req->origin;
-    msg.done = (struct dmi_msg_done){.op = req->op, .version = version};
-    if (apply) msg.flags |= DMI_F_APPLY;
-    dmi_out_send(out, req->origin, &msg);
+    msg = dmi_out_about(out, req->origin, core, page, DMI_MSG_DONE);
+    msg->origin = req->origin;
+    msg->done = (struct dmi_msg_done){.op = req->op, .version = version};
+    if (apply) msg->flags |= DMI_F_APPLY;
     dmi_req_free(req);
   }
 }
@@ -84,12 +82,11 @@ static void write_effect(struct dmi_core *core, struct dmi_page *page, struct dm
     page->flags &= (uint16_t) ~(DMI_PAGE_NODATA | DMI_PAGE_LOST);
     if (page->flags & DMI_PAGE_SPILLED) dmi_reserve_overwritten(core, page);
     for (uint32_t i = 0; i < busy->holders; i++) {
-      struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_RELEASE);
       if (busy->holder[i].uid == writer_of(core, req) || busy->holder[i].kind != DMI_KIND_UPDATE) {
         continue;
       }
-      msg.copy.version = page->version;
-      dmi_out_send(out, busy->holder[i].uid, &msg);
+      dmi_out_about(out, busy->holder[i].uid, core, page, DMI_MSG_RELEASE)->copy.version =
+          page->version;
     }
     /* Before the writer's own wait begins: the others have waited for longer. */
     dmi_page_wait_look(core, page, req->ranges ? 0 : req->off,
