@@ -204,8 +204,10 @@ void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi
 
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later) {
   uint32_t flushed = 0;
+  bool completes = false;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_act *act = &out->act[i];
+    completes = completes || act->type == DMI_ACT_COMPLETE;
     if (act->type != DMI_ACT_SEND || act->to == access->core.self || act->to == flushed) continue;
     flushed = act->to;
     if (later) {
@@ -214,6 +216,8 @@ void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct
       dmi_net_flush(access->net, flushed);
     }
   }
+  /* A thread of this process that is woken may take the processor before the daemon writes. */
+  if (completes && flushed) dmi_net_flush_gathered(access->net);
   for (uint32_t i = 0; i < out->num; i++) {
     if (out->act[i].type == DMI_ACT_COMPLETE)
       dmi_access_op_complete(access, (struct dmi_op *)out->act[i].req);
