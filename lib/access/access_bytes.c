@@ -99,8 +99,9 @@ static int32_t nothing(DMI_local_status_t *status) {
 }
 
 static int32_t bad_buffer(DMI_local_status_t *status, int64_t size) {
-  return dmi_status_refuse(
-      status, dmi_because(DMI_EINVAL, size < 0 ? "the size is negative" : "the buffer is NULL"));
+  return dmi_status_refuse(status, size < 0
+                                       ? dmi_because_of(DMI_EINVAL, "the size is negative", size)
+                                       : dmi_because(DMI_EINVAL, "the buffer is NULL"));
 }
 
 static int32_t bad_mode(DMI_local_status_t *status, const char *reason) {

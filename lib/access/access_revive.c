@@ -89,7 +89,7 @@ int32_t dmi_access_revive(struct dmi_access *access, int64_t addr, int64_t size,
   int32_t error = DMI_OK;
   uint64_t at, end, off;
   int64_t pages = 0;
-  if (size < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the size is negative"));
+  if (size < 0) return dmi_fail(dmi_because_of(DMI_EINVAL, "the size is negative", size));
   mapping = find(access, addr, size, system, &error);
   if (!mapping) return dmi_fail(error);
   at = dmi_mapping_index(mapping, (uint64_t)addr, &off);

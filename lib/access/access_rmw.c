@@ -124,7 +124,8 @@ int32_t dmi_access_rmw(struct dmi_access *access, const struct dmi_rmw_call *rmw
   int32_t error = DMI_OK;
   uint64_t off, index;
   if (rmw->size <= 0) {
-    return rmw_refuse(rmw, status, dmi_because(DMI_EINVAL, "the size must be positive"));
+    return rmw_refuse(rmw, status,
+                      dmi_because_of(DMI_EINVAL, "the size must be positive", rmw->size));
   }
   if (rmw->mode != DMI_EXCLUSIVE_ATOMIC && rmw->mode != DMI_PUT_ATOMIC) {
     error = dmi_because(DMI_EINVAL, "the mode is not one of DMI_EXCLUSIVE_ATOMIC, DMI_PUT_ATOMIC");

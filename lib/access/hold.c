@@ -66,7 +66,7 @@ int32_t dmi_hold_begin(struct dmi_access *access, int64_t addr, int64_t size, co
   int32_t error = DMI_OK;
   if (!ptr_ptr || !hold) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
   *hold = (DMI_local_hold_t){{0}};
-  if (size < 1) return dmi_fail(dmi_because(DMI_EINVAL, "the size is below 1"));
+  if (size < 1) return dmi_fail(dmi_because_of(DMI_EINVAL, "the size is below 1", size));
   error = find(access, addr, size, &base);
   if (error != DMI_OK) return dmi_fail(error);
   off = addr - base;

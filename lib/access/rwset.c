@@ -2,6 +2,7 @@
  * rwset.c - read-write-sets: makes, opens and frees them (rwset_int.h has a drawing). Domains
  * decompose in rwset_decompose.c.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "access/rwset_int.h"
@@ -97,7 +98,9 @@ int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_
   struct set old;
   int32_t error;
   if (element_num <= 0 || element_size <= 0 || rwset_num <= 0)
-    return dmi_because(DMI_EINVAL, "all three numbers must be positive");
+    return dmi_because_so(DMI_EINVAL,
+                          "all three numbers must be positive: %" PRId64 ", %" PRId64 ", %d",
+                          element_num, element_size, rwset_num);
   error = get(access, addr, &old, sizeof(old)); /* fails if it would leave the mapping */
   if (error != DMI_OK) return error;
   error = dmi_rwset_map(access, table_size(rwset_num), 1, &set.table);
@@ -144,8 +147,9 @@ static int32_t find_values(struct dmi_access *access, const struct set *set, con
   int32_t error = item ? DMI_OK : DMI_ENOMEM;
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
     if (element[i] < 0 || element[i] >= set->element_num)
-      error = dmi_because(DMI_ERANGE,
-                          "an element does not exist: their number is that of DMI_rwset_init");
+      error = dmi_because_so(
+          DMI_ERANGE, "an element does not exist: %" PRId64 " of %" PRId64 " (DMI_rwset_init)",
+          element[i], set->element_num);
     item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
   }
   if (error == DMI_OK) error = dmi_group_new(access, item, (uint64_t)num, &group);
@@ -158,13 +162,18 @@ static int32_t find_values(struct dmi_access *access, const struct set *set, con
   return error;
 }
 
+int32_t dmi_rwset_too_large(const struct set *set, int32_t num) {
+  return dmi_because_so(DMI_ESIZE, "%d elements of %" PRId64 " bytes are too large", num,
+                        set->element_size);
+}
+
 static int32_t make_reads(struct dmi_access *access, const struct set *set, const int64_t *element,
                           int32_t num, struct dmi_group **group) {
   int64_t *where = malloc(((size_t)num + 1) * sizeof(*where));
   struct dmi_group_item *item = malloc(((size_t)num + 1) * sizeof(*item));
   int32_t error = where && item ? DMI_OK : DMI_ENOMEM;
   /* the size of the user's buffer */
-  if (num && set->element_size > INT64_MAX / num) error = DMI_ESIZE;
+  if (num && set->element_size > INT64_MAX / num) error = dmi_rwset_too_large(set, num);
   if (error == DMI_OK) error = find_values(access, set, element, num, where);
   for (int32_t i = 0; i < num && error == DMI_OK; i++)
     item[i] = (struct dmi_group_item){where[i], set->element_size, i * set->element_size};
@@ -183,7 +192,8 @@ int32_t dmi_rwset_open(struct dmi_access *access, int64_t addr, int32_t my_id,
   int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
   if (my_id < 0 || my_id >= set.rwset_num)
-    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
+    return dmi_because_so(DMI_EINVAL, "my_id is no domain of this set: %d of %" PRId64, my_id,
+                          set.rwset_num);
   error = get(access, set.table, &head, sizeof(head));
   if (error == DMI_OK) error = get(access, dmi_rwset_domain(&set, my_id), &domain, sizeof(domain));
   if (error == DMI_OK) error = check_domain(access, &set, &domain);

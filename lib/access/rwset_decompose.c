@@ -6,6 +6,7 @@
  * counts it in `conflicts` before it counts itself in `decomposed`.  So a process that finds all
  * domains in `decomposed` also finds every conflict there is.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -33,8 +34,9 @@ static int32_t sort_members(const struct set *set, const int64_t *element, int32
                             struct member *member) {
   for (int32_t i = 0; i < num; i++) {
     if (element[i] < 0 || element[i] >= set->element_num)
-      return dmi_because(DMI_ERANGE,
-                         "an element does not exist: their number is that of DMI_rwset_init");
+      return dmi_because_so(
+          DMI_ERANGE, "an element does not exist: %" PRId64 " of %" PRId64 " (DMI_rwset_init)",
+          element[i], set->element_num);
     member[i] = (struct member){element[i], i};
   }
   if (num) qsort(member, (size_t)num, sizeof(*member), by_element);
@@ -123,7 +125,7 @@ static int32_t make_domain(struct dmi_access *access, const struct set *set, int
   int32_t error = DMI_OK;
   if (num) {
     if (set->element_size > INT64_MAX / num) {
-      error = DMI_ESIZE;
+      error = dmi_rwset_too_large(set, num);
     } else {
       error = dmi_rwset_map(access, num * set->element_size, 1, &domain.addr);
     }
@@ -148,7 +150,8 @@ int32_t dmi_rwset_decompose(struct dmi_access *access, int64_t addr, int32_t my_
   int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
   if (my_id < 0 || my_id >= set.rwset_num)
-    return dmi_because(DMI_EINVAL, "my_id is no domain of this set");
+    return dmi_because_so(DMI_EINVAL, "my_id is no domain of this set: %d of %" PRId64, my_id,
+                          set.rwset_num);
   member = malloc(((size_t)num + 1) * sizeof(*member));
   if (!member) return DMI_ENOMEM;
   error = sort_members(&set, element, num, member);

@@ -11,7 +11,7 @@ int32_t dmi_save(struct dmi_access *access, int64_t addr, int64_t size, bool sav
   struct dmi_mapping *mapping;
   int32_t error = DMI_OK;
   uint64_t first, last, off;
-  if (size < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the size is negative"));
+  if (size < 0) return dmi_fail(dmi_because_of(DMI_EINVAL, "the size is negative", size));
   if (!size && !dmi_in_function) return DMI_TRUE;
   mapping = dmi_access_mapping(access, addr, size, &error);
   if (!mapping) return dmi_fail(error);

@@ -64,10 +64,11 @@ int32_t DMI_release(DMI_local_hold_t *hold) {
 
 static int32_t block(int64_t n, int32_t rank, int32_t pnum, int64_t *begin, int64_t *end) {
   int64_t size, more;
-  if (n < 0) return dmi_fail(dmi_because(DMI_EINVAL, "n is negative"));
-  if (pnum < 1) return dmi_fail(dmi_because(DMI_EINVAL, "pnum is below 1"));
+  if (n < 0) return dmi_fail(dmi_because_of(DMI_EINVAL, "n is negative", n));
+  if (pnum < 1) return dmi_fail(dmi_because_of(DMI_EINVAL, "pnum is below 1", pnum));
   if (rank < 0 || rank >= pnum)
-    return dmi_fail(dmi_because(DMI_EINVAL, "the rank is not from 0 to pnum - 1"));
+    return dmi_fail(
+        dmi_because_so(DMI_EINVAL, "rank %d is not from 0 to pnum - 1, %d", rank, pnum - 1));
   if (!begin || !end) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
   size = n / pnum;
   more = n % pnum; /* so many ranges have one more */

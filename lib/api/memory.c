@@ -130,17 +130,21 @@ int32_t DMI_fad(int64_t addr, int64_t add, int64_t *old_ptr, int8_t mode,
 static int32_t bad_function_call(const struct dmi_process *process,
                                  const struct dmi_rmw_call *call) {
   const struct dmi_rmw_sizes *sizes = &call->sizes;
-  if ((int64_t)sizes->out1 < 0) return dmi_because(DMI_EINVAL, "out1_size is negative");
-  if ((int64_t)sizes->out2 < 0) return dmi_because(DMI_EINVAL, "out2_size is negative");
-  if ((int64_t)sizes->in < 0) return dmi_because(DMI_EINVAL, "in_size is negative");
-  if (call->tag < 0)
-    return dmi_because(DMI_EINVAL, "the tag is negative: negative tags are reserved");
+  if ((int64_t)sizes->out1 < 0)
+    return dmi_because_of(DMI_EINVAL, "out1_size is negative", (int64_t)sizes->out1);
+  if ((int64_t)sizes->out2 < 0)
+    return dmi_because_of(DMI_EINVAL, "out2_size is negative", (int64_t)sizes->out2);
+  if ((int64_t)sizes->in < 0)
+    return dmi_because_of(DMI_EINVAL, "in_size is negative", (int64_t)sizes->in);
+  if (call->tag < 0) return dmi_because_of(DMI_EINVAL, "negative tags are reserved", call->tag);
   if ((sizes->out1 && !call->out1) || (sizes->out2 && !call->out2) || (sizes->in && !call->in)) {
     return dmi_because(DMI_EINVAL, "a pointer is NULL, but its size is not 0");
   }
   if (sizes->out1 + sizes->out2 > DMI_RMW_MOST)
-    return dmi_because(DMI_EINVAL, "the inputs together take 4 GiB or more");
-  if (sizes->in > DMI_RMW_MOST) return dmi_because(DMI_EINVAL, "the answer takes 4 GiB or more");
+    return dmi_because_of(DMI_EINVAL, "the inputs together take 4 GiB or more",
+                          (int64_t)(sizes->out1 + sizes->out2));
+  if (sizes->in > DMI_RMW_MOST)
+    return dmi_because_of(DMI_EINVAL, "the answer takes 4 GiB or more", (int64_t)sizes->in);
   return process && !process->program.function ? DMI_ENOFUNC : DMI_OK;
 }
 

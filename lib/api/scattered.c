@@ -4,6 +4,8 @@
  * Each checks its arguments as far as it can here, and calls the layers below.
  */
 #include "api/local.h"
+
+#include <inttypes.h>
 #include "api/reported.h"
 #include "base/error.h"
 #include "access/rwset.h"
@@ -31,10 +33,11 @@ static bool swapped(const int64_t *sizes, const int64_t *ptr_offsets, int32_t nu
 /* What is wrong with the arguments, without looking at mappings; DMI_OK: nothing. */
 static int32_t bad_items(const int64_t *addrs, const int64_t *sizes, const int64_t *ptr_offsets,
                          int32_t num) {
-  if (num < 0) return dmi_because(DMI_EINVAL, "the number of items is negative");
+  if (num < 0) return dmi_because_of(DMI_EINVAL, "the number of items is negative", num);
   if (num && (!addrs || !sizes || !ptr_offsets)) return dmi_because(DMI_EINVAL, "an array is NULL");
   for (int32_t i = 0; i < num; i++) {
-    if (sizes[i] < 0) return dmi_because(DMI_EINVAL, "the size of an item is negative");
+    if (sizes[i] < 0)
+      return dmi_because_so(DMI_EINVAL, "the size of item %d is negative: %" PRId64, i, sizes[i]);
   }
   if (!num || !swapped(sizes, ptr_offsets, num)) return DMI_OK;
   return dmi_because(DMI_EINVAL,
@@ -143,7 +146,7 @@ int32_t DMI_group_write(DMI_local_group_t *group, const void *out_ptr, DMI_local
 
 /* What is wrong with a list of elements; DMI_OK: nothing. */
 static int32_t bad_list(const int64_t *elements, int32_t num) {
-  if (num < 0) return dmi_because(DMI_EINVAL, "the number of elements is negative");
+  if (num < 0) return dmi_because_of(DMI_EINVAL, "the number of elements is negative", num);
   return num && !elements ? dmi_because(DMI_EINVAL, "the list of elements is NULL") : DMI_OK;
 }
 

@@ -180,7 +180,7 @@ static int32_t allreduce(const DMI_local_barrier_t *barrier_ptr, double sub_sum,
   struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part(barrier_ptr);
-  if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
+  if (pnum <= 0) return dmi_fail(dmi_because_of(DMI_EINVAL, "pnum must be positive", pnum));
   return dmi_barrier_arrive(barrier, dmi_reduce_kind(DMI_REDUCE_SUM, DMI_REDUCE_DOUBLE), &sub_sum,
                             sum_ptr, pnum);
 }
@@ -216,7 +216,7 @@ static int32_t bad_reduce(DMI_op_t op, DMI_type_t type, const void *in, const vo
   *kind = dmi_reduce_kind((enum dmi_reduce_op)(op - DMI_OP_SUM), types[type - DMI_TYPE_INT32]);
   if (!dmi_reduce_valid(*kind))
     return dmi_because(DMI_EINVAL, "operations on bits are for integers");
-  if (count < 0) return dmi_because(DMI_EINVAL, "the count is negative");
+  if (count < 0) return dmi_because_of(DMI_EINVAL, "the count is negative", count);
   if (count && (!in || !out)) return dmi_because(DMI_EINVAL, "a pointer is NULL");
   return DMI_OK;
 }
@@ -227,7 +227,7 @@ static int32_t reduce(const DMI_local_barrier_t *barrier_ptr, int8_t kind, size_
   struct dmi_barrier_part *barrier = part_of(barrier_ptr);
   if (!dmi_runtime_usable()) return DMI_FALSE;
   if (!barrier) return no_part(barrier_ptr);
-  if (pnum <= 0) return dmi_fail(dmi_because(DMI_EINVAL, "pnum must be positive"));
+  if (pnum <= 0) return dmi_fail(dmi_because_of(DMI_EINVAL, "pnum must be positive", pnum));
   for (size_t done = 0; done < size || !done; done += sizeof(uint64_t)) {
     size_t some = size - done < sizeof(uint64_t) ? size - done : sizeof(uint64_t);
     uint64_t value = 0, all;

@@ -3,6 +3,7 @@
  */
 #include "base/error.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,10 @@ int32_t dmi_because_so(int32_t error, const char *format, ...) {
   vsnprintf(noted.text, sizeof(noted.text), format, args);
   va_end(args);
   return dmi_because(error, noted.text);
+}
+
+int32_t dmi_because_of(int32_t error, const char *reason, int64_t value) {
+  return dmi_because_so(error, "%s: %" PRId64, reason, value);
 }
 
 static const char *const whys[] = {

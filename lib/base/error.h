@@ -46,7 +46,9 @@ int32_t dmi_because(int32_t error, const char *reason);
 /* The same with a phrase made of a format of printf, which is kept until the next one. */
 __attribute__((format(printf, 2, 3))) int32_t dmi_because_so(int32_t error, const char *format,
                                                              ...);
-/* The same for an error that is told to another thread, by a status: the phrase, which is copied,
+/* "REASON: VALUE", of an argument that is wrong. */
+int32_t dmi_because_of(int32_t error, const char *reason, int64_t value);
+/* For an error that is told to another thread, by a status: the phrase, which is copied,
  * is kept once and for all.  Returns the error with its reason, for dmi_fail. */
 int32_t dmi_because_kept(int32_t error, const char *phrase);
 /* Returns and deletes the reason that was noted for this error. NULL: none. */

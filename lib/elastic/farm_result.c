@@ -9,6 +9,7 @@
  */
 #include "elastic/farm_int.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@
 int32_t dmi_farm_result_map(struct dmi_process *process, struct dmi_farm_about *about) {
   int64_t pages;
   if (about->result_size > (INT64_C(1) << 62) - 16)
-    return dmi_fail(dmi_because(DMI_ESIZE, "a result is too large"));
+    return dmi_fail(dmi_because_of(DMI_ESIZE, "a result is too large", about->result_size));
   about->entry = (int64_t)sizeof(int64_t) + (about->result_size + 7) / 8 * 8;
   about->per_page = about->entry <= PAGE_BYTES / 2 ? PAGE_BYTES / about->entry : 1;
   if (about->per_page > about->tasks) about->per_page = about->tasks;
@@ -161,7 +162,8 @@ int32_t dmi_farm_result(struct dmi_process *process, const DMI_farm_t *farm, int
   int64_t mark;
   if (!has_results(farm)) return DMI_FALSE;
   if (task < 0 || task >= farm->tasks)
-    return dmi_fail(dmi_because(DMI_EINVAL, "the farm has no such task"));
+    return dmi_fail(dmi_because_so(DMI_EINVAL, "the farm has no task %" PRId64 ", but %" PRId64,
+                                   task, farm->tasks));
   if (farm->result_size && !out) return dmi_fail(dmi_because(DMI_EINVAL, "`out` is NULL"));
   if (!read_mark(process, farm, task, &mark)) return DMI_FALSE;
   if (status) *status = status_of(mark);
@@ -176,7 +178,8 @@ int32_t dmi_farm_failed(struct dmi_process *process, const DMI_farm_t *farm, int
   int64_t mark;
   if (!has_results(farm)) return DMI_FALSE;
   if (!task || from < 0)
-    return dmi_fail(dmi_because(DMI_EINVAL, task ? "`from` is negative" : "the pointer is NULL"));
+    return dmi_fail(task ? dmi_because_of(DMI_EINVAL, "`from` is negative", from)
+                         : dmi_because(DMI_EINVAL, "the pointer is NULL"));
   for (int64_t t = from; farm->failed && t < farm->tasks; t++) {
     if (!read_mark(process, farm, t, &mark)) return DMI_FALSE;
     if (mark == DMI_FARM_MARK_DONE) continue;

@@ -9,6 +9,7 @@
  */
 #include "elastic/farm_int.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -317,12 +318,27 @@ static void unmake(struct run *run, bool good) {
   free(run->teams);
 }
 
+/* Of the farm's numbers the first that is negative. */
+static int32_t negative(const DMI_farm_t *farm) {
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {{"tasks", farm->tasks},       {"result_size", farm->result_size},
+                 {"job_size", farm->job_size}, {"processes", farm->processes},
+                 {"threads", farm->threads},   {"retries", farm->retries}};
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    if (numbers[i].value < 0)
+      return dmi_because_so(DMI_EINVAL, "`%s` of the farm is negative: %" PRId64, numbers[i].name,
+                            numbers[i].value);
+  }
+  return DMI_OK;
+}
+
 static int32_t bad_farm(struct dmi_process *process, const DMI_farm_t *farm) {
   if (!farm) return dmi_because(DMI_EINVAL, "the pointer to the farm is NULL");
-  if (farm->tasks < 0 || farm->result_size < 0 || farm->job_size < 0 || farm->processes < 0 ||
-      farm->threads < 0 || farm->retries < 0)
-    return dmi_because(DMI_EINVAL, "a number of the farm is negative");
-  if (farm->job_size > INT64_C(1) << 62) return dmi_because(DMI_ESIZE, "the job is too large");
+  if (negative(farm) != DMI_OK) return DMI_EINVAL;
+  if (farm->job_size > INT64_C(1) << 62)
+    return dmi_because_of(DMI_ESIZE, "the job is too large", farm->job_size);
   if (farm->job_size && !farm->job)
     return dmi_because(DMI_EINVAL, "the job is NULL, but its size is not 0");
   if (process->program.farm_task) return DMI_OK;

@@ -53,10 +53,11 @@ static int32_t gather(struct dmi_scale *s, bool first) {
 static int32_t check_and_begin(const struct dmi_scale *s) {
   if (!s->process->program.scaleunit)
     return dmi_because(DMI_ENOFUNC, "the program defines no DMI_scaleunit");
-  if (s->thread_num < 0) return dmi_because(DMI_EINVAL, "thread_num is negative");
+  if (s->thread_num < 0) return dmi_because_of(DMI_EINVAL, "thread_num is negative", s->thread_num);
   if (s->thread_num > DMI_SCALE_THREADS_MOST)
-    return dmi_because(DMI_EINVAL, "thread_num is above 65536");
-  if (s->init_node_num < 0) return dmi_because(DMI_EINVAL, "init_node_num is negative");
+    return dmi_because_of(DMI_EINVAL, "thread_num is above 65536", s->thread_num);
+  if (s->init_node_num < 0)
+    return dmi_because_of(DMI_EINVAL, "init_node_num is negative", s->init_node_num);
   if (s->init_node_num == 0 && !s->process->program.start_scale)
     return dmi_because(DMI_EINVAL,
                        "init_node_num is 0, and the program defines no DMI_start_scale");

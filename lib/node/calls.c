@@ -7,6 +7,7 @@
  */
 #include "node/calls.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,7 +331,8 @@ int32_t dmi_call_peek(struct dmi_process *process, DMI_node_t *node, int32_t *fl
 int32_t dmi_call_nodes(struct dmi_process *process, DMI_node_t *array, int32_t *num,
                        int32_t capacity) {
   struct call call = {.kind = NODES, .nodes = array, .number = num, .capacity = capacity};
-  if (capacity < 0) return dmi_fail(dmi_because(DMI_EINVAL, "the capacity is negative"));
+  if (capacity < 0)
+    return dmi_fail(dmi_because_of(DMI_EINVAL, "the capacity is negative", capacity));
   if (!num || (capacity && !array)) return dmi_fail(dmi_because(DMI_EINVAL, "a pointer is NULL"));
   return run(process, &call, NULL);
 }
@@ -347,10 +349,12 @@ int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id, DMI_local_
 
 /* Why a mapping cannot have these sizes; DMI_OK if it can. */
 static int32_t bad_sizes(int64_t page_size, int64_t page_num) {
-  if (page_size <= 0) return dmi_because(DMI_ESIZE, "the page size is not positive");
-  if (page_num <= 0) return dmi_because(DMI_ESIZE, "the number of pages is not positive");
-  if (page_size <= (INT64_C(1) << 62) / page_num) return DMI_OK;
-  return dmi_because(DMI_ESIZE, "page size times number of pages must be below 2^62");
+  if (page_size <= 0) return dmi_because_of(DMI_ESIZE, "the page size is not positive", page_size);
+  if (page_num <= 0)
+    return dmi_because_of(DMI_ESIZE, "the number of pages is not positive", page_num);
+  if (page_size <= ((INT64_C(1) << 62) - 1) / page_num) return DMI_OK;
+  return dmi_because_so(DMI_ESIZE, "%" PRId64 " pages of %" PRId64 " bytes are 2^62 bytes or more",
+                        page_num, page_size);
 }
 
 int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_size,
@@ -431,7 +435,7 @@ int32_t dmi_call_survive(struct dmi_process *process, int32_t copies) {
 int32_t dmi_call_exit(struct dmi_process *process, int32_t status) {
   struct call call = {.kind = STOP, .a = (uint64_t)status};
   if (status < 0 || status > 255)
-    return dmi_fail(dmi_because(DMI_EINVAL, "the status must be 0 to 255"));
+    return dmi_fail(dmi_because_of(DMI_EINVAL, "the status must be 0 to 255", status));
   return run(process, &call, NULL);
 }
 
@@ -528,7 +532,7 @@ int32_t dmi_call_wake_with(struct dmi_process *process, const DMI_thread_t *thre
                            int64_t size, DMI_local_status_t *status) {
   struct dmi_slice bytes = {0};
   int32_t error = dmi_runtime_error(process);
-  if (error == DMI_OK && size < 0) error = dmi_because(DMI_EINVAL, "the size is negative");
+  if (error == DMI_OK && size < 0) error = dmi_because_of(DMI_EINVAL, "the size is negative", size);
   if (error == DMI_OK && size && !ptr) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
   if (error != DMI_OK) return dmi_status_refuse(status, error);
   if (!is_handle(thread)) return no_handle(status);
@@ -541,7 +545,8 @@ int32_t dmi_call_suspend_with(struct dmi_process *process, void *ptr, int64_t ca
                               int64_t *size) {
   int64_t none;
   int32_t error = dmi_runtime_error(process);
-  if (error == DMI_OK && capacity < 0) error = dmi_because(DMI_EINVAL, "the capacity is negative");
+  if (error == DMI_OK && capacity < 0)
+    error = dmi_because_of(DMI_EINVAL, "the capacity is negative", capacity);
   if (error == DMI_OK && capacity && !ptr) error = dmi_because(DMI_EINVAL, "the pointer is NULL");
   if (error == DMI_OK) error = dmi_thread_suspend_with(ptr, capacity, size ? size : &none);
   return dmi_result(error);

@@ -255,9 +255,6 @@ static const char *about_state(const struct dmi_report *report, int32_t error) {
       return is_call(report, "_lock")       ? "the calling thread holds it already"
              : is_call(report, "cond_wait") ? "the calling thread does not hold the mutex"
                                             : "the calling thread does not hold it";
-    case DMI_ESIZE:
-      return is_call(report, "team") ? "the message is larger than the buffer"
-                                     : dmi_error_text(error);
     case DMI_EBUSY:
       return is_call(report, "goodbye")   ? "DMI threads still run in that process"
              : is_call(report, "barrier") ? "threads have arrived there and wait for the others"

@@ -95,8 +95,11 @@ void dmi_remote_wake_all(struct dmi_remote *remote) {
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 static int32_t bad_options(const DMI_client_options_t *options) {
-  if (options->processes < 0 || options->call_bytes < 0)
-    return dmi_because(DMI_EINVAL, "a number of the options is negative");
+  if (options->processes < 0)
+    return dmi_because_of(DMI_EINVAL, "`processes` of the options is negative", options->processes);
+  if (options->call_bytes < 0)
+    return dmi_because_of(DMI_EINVAL, "`call_bytes` of the options is negative",
+                          options->call_bytes);
   return DMI_OK;
 }
 

@@ -4,6 +4,7 @@
  * A value that is read has a second name meanwhile, so that it stays.  When it is found lost its
  * client is told, which has it computed again, and it is waited for once more.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,7 +76,7 @@ DMI_data_t dmi_remote_put(struct dmi_process *process, DMI_client_t *client, con
   DMI_data_t data = none;
   int32_t error;
   int64_t addr;
-  if (size < 0) (void)dmi_fail(dmi_because(DMI_EINVAL, "the size is negative"));
+  if (size < 0) (void)dmi_fail(dmi_because_of(DMI_EINVAL, "the size is negative", size));
   if (size > 0 && !buf) (void)dmi_fail(dmi_because(DMI_EINVAL, "the buffer is NULL"));
   if (size < 0 || (size && !buf) || !remote) return none;
   dmi_remote_lock(remote);
@@ -154,7 +155,8 @@ static int32_t bad_range(struct dmi_remote_user *user, uint64_t number, int64_t 
   if (!dmi_remote_book_look(user->book, number, false, &result)) return dropped();
   if (result.state == DMI_REMOTE_FAILED) return DMI_OK; /* that is told */
   if (from > result.size || num > result.size - from)
-    return dmi_because(DMI_ERANGE, "the range leaves the value");
+    return dmi_because_so(DMI_ERANGE, "bytes %" PRIu64 " to %" PRIu64 " of a value of %" PRIu64,
+                          from, from + num, (uint64_t)result.size);
   return DMI_OK;
 }
 
@@ -184,8 +186,8 @@ static int32_t read_held(struct dmi_remote *remote, struct dmi_remote_user *user
 }
 
 static int32_t bad_read(const void *buf, int64_t offset, int64_t size) {
-  if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
-  if (offset < 0) return dmi_because(DMI_EINVAL, "the offset is negative");
+  if (size < 0) return dmi_because_of(DMI_EINVAL, "the size is negative", size);
+  if (offset < 0) return dmi_because_of(DMI_EINVAL, "the offset is negative", offset);
   if (size && !buf) return dmi_because(DMI_EINVAL, "the buffer is NULL");
   return DMI_OK;
 }

@@ -81,7 +81,7 @@ static int32_t bad_args(const struct issue *issue) {
     if (!arg->dmi_private[0] && (kind != DMI_REMOTE_BY_VALUE || size))
       return dmi_because(DMI_EINVAL, kind == DMI_REMOTE_BY_VALUE ? "a pointer to bytes is NULL"
                                                                  : "a pointer to data is NULL");
-    if (size < 0) return dmi_because(DMI_EINVAL, "the size of an argument is negative");
+    if (size < 0) return dmi_because_of(DMI_EINVAL, "the size of an argument is negative", size);
     if (kind == DMI_REMOTE_BY_VALUE && size > MOST_BY_VALUE - bytes)
       return dmi_because(DMI_EINVAL, "more than 64 MiB by value: give them to DMI_data_put");
     if (kind == DMI_REMOTE_BY_VALUE) bytes += size;

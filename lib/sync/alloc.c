@@ -159,16 +159,17 @@ static int32_t object_free(struct dmi_alloc *alloc, struct dmi_heap *heap, int64
   return dmi_heap_give(heap, place.tag, place.page_size, place.base, (uint64_t)addr - place.base);
 }
 
-static int32_t bad_size(int64_t size) {
-  return dmi_fail(dmi_because(
-      DMI_ESIZE, size <= 0 ? "the size is not positive" : "the page size is not positive"));
+static int32_t bad_size(int64_t size, int64_t page_size) {
+  return dmi_fail(size <= 0
+                      ? dmi_because_of(DMI_ESIZE, "the size is not positive", size)
+                      : dmi_because_of(DMI_ESIZE, "the page size is not positive", page_size));
 }
 
 int32_t dmi_alloc_malloc(struct dmi_alloc *alloc, int64_t *addr, int64_t size, int64_t page_size) {
   int32_t error;
   struct dmi_heap *heap;
   if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
-  if (size <= 0 || page_size <= 0) return bad_size(size);
+  if (size <= 0 || page_size <= 0) return bad_size(size, page_size);
   heap = heap_of(alloc, &error);
   if (!heap) return dmi_fail(error);
   error = object_new(alloc, heap, (uint64_t)size, (uint64_t)page_size, addr);
@@ -244,7 +245,7 @@ int32_t dmi_alloc_realloc(struct dmi_alloc *alloc, int64_t old_addr, int64_t *ad
   bool same = false;
   if (old_addr == DMI_NULL) return dmi_alloc_malloc(alloc, addr, size, page_size);
   if (!addr) return dmi_fail(dmi_because(DMI_EINVAL, "the pointer is NULL"));
-  if (size <= 0 || page_size <= 0) return bad_size(size);
+  if (size <= 0 || page_size <= 0) return bad_size(size, page_size);
   heap = heap_of(alloc, &error);
   if (!heap) return dmi_fail(error);
   error = place_of(alloc, old_addr, &place);

@@ -154,7 +154,7 @@ static int32_t give_back(const struct dmi_idpool *pool, struct table *table, int
   if (id >= 0 && word < table->words && !read_at(pool, word_at(table, word), &bits, sizeof(bits)))
     return DMI_FALSE;
   if (id < 0 || !(bits & bit))
-    return dmi_fail(dmi_because(DMI_EINVAL, "this number is not given out"));
+    return dmi_fail(dmi_because_of(DMI_EINVAL, "this number is not given out", id));
   bits &= ~bit;
   if (word < table->first && !move_first(pool, table, word)) return DMI_FALSE;
   return write_at(pool, word_at(table, word), &bits, sizeof(bits));

@@ -130,9 +130,9 @@ int32_t dmi_team_ask(struct dmi_team_at *at, const struct dmi_team_step *step,
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
 static int32_t check_size(int32_t size) {
-  if (size <= 0) return dmi_because(DMI_EINVAL, "the number of ranks is not positive");
+  if (size <= 0) return dmi_because_of(DMI_EINVAL, "the number of ranks is not positive", size);
   if (size > DMI_TEAM_RANKS_MOST)
-    return dmi_because(DMI_EINVAL, "a team has at most 1048576 ranks");
+    return dmi_because_of(DMI_EINVAL, "a team has at most 1048576 ranks", size);
   return DMI_OK;
 }
 

@@ -5,6 +5,7 @@
  * receive that is posted, and completes it; the receiver, which looks for a while before it sleeps,
  * goes on.  From another process: the receiver reads the connection itself (access/status.c).
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,16 +32,21 @@ int64_t dmi_team_mark(const struct dmi_process *process, const struct dmi_team_r
   return (int64_t)(~(uint64_t)(uintptr_t)rank << 32 | process->access.core.self);
 }
 
+int32_t dmi_team_no_rank(int32_t rank, int32_t size) {
+  return dmi_because_so(DMI_EINVAL, "the team has no rank %d: they are 0 to %d", rank, size - 1);
+}
+
 /* DMI_OK, or why the call is wrong. */
 static int32_t check(const struct dmi_team_rank *rank, int32_t with, bool any, const void *buf,
                      int64_t size) {
   if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
-  if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
-  if ((uint64_t)size > DMI_WIRE_PAGE) return dmi_because(DMI_EINVAL, "the size is too large");
+  if (size < 0) return dmi_because_of(DMI_EINVAL, "the size is negative", size);
+  if ((uint64_t)size > DMI_WIRE_PAGE)
+    return dmi_because_of(DMI_EINVAL, "the size is too large", size);
   if (size > 0 && !buf) return dmi_because(DMI_EINVAL, "there is no buffer");
   if (any && with == DMI_ANY) return DMI_OK;
   if (with >= 0 && with < rank->port.size) return DMI_OK;
-  return dmi_because(DMI_EINVAL, "the team has no such rank");
+  return dmi_team_no_rank(with, rank->port.size);
 }
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
@@ -105,6 +111,9 @@ static int32_t run(struct dmi_team_rank *rank, const struct dmi_team_wait *call,
   begin(rank, wait, is_send);
   if (status) return DMI_TRUE;
   error = wait_for(rank, wait, with, is_send ? DMI_DOING_TAKEN : DMI_DOING_MESSAGE);
+  if (error == DMI_ESIZE)
+    error = dmi_because_so(error, "the message has %" PRIu64 " bytes, and the buffer %" PRIu64,
+                           here.op.got, here.op.size);
   return error == DMI_OK ? DMI_TRUE : dmi_fail(error);
 }
 

@@ -4,6 +4,7 @@
  * on while the next one comes; with two there is nobody to pass it on to.  reduce.c has those that
  * combine.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,10 @@ int32_t dmi_team_part_received(struct dmi_team_rank *rank, struct dmi_team_part 
   int32_t error = dmi_team_end(rank, &part->wait);
   if (error == DMI_ESIZE || (error == DMI_OK && part->wait.op.got != part->wait.op.size))
     return dmi_team_give_up(rank,
-                            dmi_because(DMI_ESIZE, "another rank has called it with another size"));
+                            dmi_because_so(DMI_ESIZE,
+                                           "another rank has called it with another size: %" PRIu64
+                                           " bytes come, and not %" PRIu64,
+                                           part->wait.op.got, part->wait.op.size));
   return error;
 }
 
@@ -77,8 +81,7 @@ static int32_t failed(const struct dmi_team_rank *rank) {
 int32_t dmi_team_check_call(struct dmi_team_rank *rank, int32_t root) {
   int32_t error = DMI_OK;
   if (!rank) return dmi_because(DMI_EINVAL, "this thread is not in a team (DMI_team_join)");
-  if (root < 0 || root >= rank->port.size)
-    return dmi_because(DMI_EINVAL, "the team has no such rank");
+  if (root < 0 || root >= rank->port.size) return dmi_team_no_rank(root, rank->port.size);
   dmi_lock(&rank->teams->lock, DMI_RANK_LEAF);
   if (rank->port.failed) error = failed(rank);
   if (rank->port.reset) error = DMI_ERESET;
@@ -88,8 +91,9 @@ int32_t dmi_team_check_call(struct dmi_team_rank *rank, int32_t root) {
 }
 
 static int32_t check_bytes(const void *buf, int64_t size) {
-  if (size < 0) return dmi_because(DMI_EINVAL, "the size is negative");
-  if ((uint64_t)size > DMI_WIRE_PAGE) return dmi_because(DMI_EINVAL, "the size is too large");
+  if (size < 0) return dmi_because_of(DMI_EINVAL, "the size is negative", size);
+  if ((uint64_t)size > DMI_WIRE_PAGE)
+    return dmi_because_of(DMI_EINVAL, "the size is too large", size);
   return size > 0 && !buf ? dmi_because(DMI_EINVAL, "there is no buffer") : DMI_OK;
 }
 
@@ -175,7 +179,7 @@ static int32_t check_parts(struct dmi_team_rank *rank, int32_t root, const void 
   int32_t error = dmi_team_check_call(rank, root);
   if (error == DMI_OK) error = check_bytes(mine, size);
   if (error == DMI_OK && size > INT64_MAX / rank->port.size)
-    error = dmi_because(DMI_EINVAL, "the size is too large");
+    error = dmi_because_of(DMI_EINVAL, "the size is too large", size);
   if (error == DMI_OK && rank->port.rank == root) error = check_bytes(all, size);
   return error;
 }

@@ -248,7 +248,7 @@ static int32_t take_rank(struct dmi_process *process, int64_t addr, int32_t want
     return dmi_because(
         error, want < 0 ? "each rank of the team has a thread" : "another thread has this rank");
   if (error == DMI_EINVAL && answer.made == DMI_TEAM_MADE && (want < -1 || want >= answer.wanted))
-    return dmi_because(error, "the team has no such rank");
+    return dmi_team_no_rank(want, answer.wanted);
   if (error != DMI_OK) return error;
   dmi_team_port_init(&rank->port, answer.team, answer.rank, answer.epoch);
   rank->port.account = (struct dmi_team_account){keep, drop, process};

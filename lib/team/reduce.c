@@ -292,9 +292,9 @@ static int32_t check_reduction(struct dmi_team_reduction *how, const void *in) {
     how->size = (int64_t)dmi_team_combine_size(how->type, how->op);
     if (how->size == 0) return dmi_because(DMI_EINVAL, "there is no such operation for this type");
   }
-  if (how->size <= 0) return dmi_because(DMI_EINVAL, "the size is not positive");
+  if (how->size <= 0) return dmi_because_of(DMI_EINVAL, "the size is not positive", how->size);
   if ((uint64_t)how->size > DMI_WIRE_PAGE || how->num < 0 || how->num > INT64_MAX / how->size)
-    return dmi_because(DMI_EINVAL, "the number of elements is wrong");
+    return dmi_because_of(DMI_EINVAL, "the number of elements is wrong", how->num);
   return how->num && !in ? dmi_because(DMI_EINVAL, "there is no buffer") : DMI_OK;
 }
 

@@ -99,6 +99,8 @@ void dmi_team_step(void *page, int64_t size, void *out1, int64_t out1_size, void
 struct dmi_team_rank *dmi_team_of(struct dmi_process *process, const DMI_local_team_t *team);
 /* What the program's object has beside the rank, of which it is made here: no other bytes have. */
 int64_t dmi_team_mark(const struct dmi_process *process, const struct dmi_team_rank *rank);
+/* The error of a call that names a rank which a team of this size has not. */
+int32_t dmi_team_no_rank(int32_t rank, int32_t size);
 /* Begin an operation of the lane of collective calls, and wait for it: DMI_OK or DMI_E*. */
 void dmi_team_begin_send(struct dmi_team_rank *rank, struct dmi_team_wait *wait, int32_t to,
                          const void *buf, uint64_t size);

@@ -82,11 +82,13 @@ __attribute__((noinline)) static void arguments(void) {
   REFUSED(DMI_read(addr, 8, NULL, DMI_GET_READ, NULL),
           "8 bytes\\) failed .*: the buffer is NULL" IN_PAGE("0"));
   REFUSED(DMI_read(addr, -8, &value, DMI_GET_READ, NULL),
-          "-8 bytes\\) .*: the size is negative" IN_PAGE("0"));
+          "-8 bytes\\) .*: the size is negative: -8" IN_PAGE("0"));
   REFUSED(DMI_write(addr, 8, &value, DMI_GET_READ, NULL),
           "the mode is not one of DMI_EXCLUSIVE_WRITE, DMI_PUT_WRITE" IN_PAGE("0"));
-  REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive$");
-  REFUSED(DMI_mmap(&value, INT64_C(1) << 40, INT64_C(1) << 40, NULL), "must be below 2\\^62$");
+  REFUSED(DMI_mmap(&value, 0, 5, NULL), "DMI_ESIZE: the page size is not positive: 0$");
+  REFUSED(DMI_mmap(&value, INT64_C(1) << 40, 1 << 22, NULL),
+          "DMI_ESIZE: 4194304 pages of 1099511627776 bytes are 2\\^62 bytes or more$");
+  REFUSED(DMI_malloc(&value, -3, 8), "DMI_ESIZE: the size is not positive: -3$");
   REFUSED(DMI_cas(addr + 100, 8, &value, &value, NULL, DMI_PUT_ATOMIC, NULL),
           "a pointer is NULL" IN_PAGE("1"));
   REFUSED(DMI_group_init(&group, items, offsets, sizes, 3), "exchanged: the order is");

@@ -361,7 +361,7 @@ def test_reasons(programs):
     assert re.fullmatch(r"DMI_ERANGE \| DMI_ERANGE: 8 of the 16 bytes are beyond the end of the mapping at 0x\w+ \(1 page of 80 bytes\)", out[1])
     assert re.fullmatch(r"DMI_EADDR \| DMI_EADDR: it is \d+ bytes beyond the end of the mapping at .*, the nearest one that this process knows", out[2])
     assert "is it a C pointer, or a variable that was never set?" in out[3]
-    assert out[4] == "DMI_ESIZE | DMI_ESIZE: the page size is not positive"
+    assert out[4] == "DMI_ESIZE | DMI_ESIZE: the page size is not positive: 0"
     assert out[-1] == "DMI_ETHREAD | DMI_ETHREAD: the calling thread was not made by DMI_create"
     assert "failed with" not in first.log()
 
