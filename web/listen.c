@@ -72,7 +72,10 @@ int web_listen(const char *place, unsigned *port, const char **why) {
   }
   for (const struct addrinfo *at = all; at && fd < 0; at = at->ai_next)
     fd = listen_at(at);
-  if (fd < 0) *why = strerror(errno);
+  if (fd < 0)
+    *why = errno == EADDRINUSE
+               ? "the port is in use on this machine: choose another (0: any free one)"
+               : strerror(errno);
   freeaddrinfo(all);
   if (fd >= 0) *port = port_of(fd);
   return fd;

@@ -242,7 +242,7 @@ sub refused {
 refused(qr/^dmirun: --web 80x: an address and a port are needed/m, '--web', '80x', $program);
 refused(qr/^dmirun: --web without a program shows one that runs: -i HOST/m, '--web', 0);
 my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
-refused(qr/^dmirun: --web \d+: Address already in use$/m, '--web', $taken->sockport, $program);
+refused(qr/^dmirun: --web \d+: the port is in use on this machine: choose another \(0: any free one\)$/m, '--web', $taken->sockport, $program);
 my $nobody = $t->spawn([$dmirun, '--web', 0, -i => '127.0.0.1', -p => $taken->sockport], name => 'nobody there');
 close $taken;
 $nobody->expect_err(qr/^dmi: /m);
