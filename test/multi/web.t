@@ -59,6 +59,12 @@ shows("[...document.querySelectorAll('#threads tbody tr')].filter((row) => row.c
   'the threads of all wait in DMI_watch, at its line');
 shows("[...document.querySelectorAll('#threads tbody tr')].some((row) => row.cells[0].textContent === 'DMI_main of 0' && row.cells[1].textContent === 'poll')", 'and DMI_main for a notice');
 shows("document.querySelectorAll('#mappings tbody tr').length >= 1", 'there is a mapping');
+shows("[...document.querySelectorAll('#mappings tbody tr')].every(({ cells: [, , , , , , made] }) => made.textContent.length > 20 && made.scrollWidth <= made.clientWidth)",
+  'the call that has made it is not cut');
+shows("[...document.querySelectorAll('#mappings .owners i')].every((part) => [...document.querySelectorAll('#owners span')].some((of) => part.title.startsWith(of.textContent + ':') && getComputedStyle(of, '::before').backgroundColor === getComputedStyle(part).backgroundColor))"
+    . " && document.querySelectorAll('#owners span').length >= 1", 'a legend says whose its pages are, by their colour');
+shows("getComputedStyle(document.querySelector('#members tr[data-process=\"0\"] .colour')).backgroundColor === getComputedStyle(document.querySelector('#owners span'), '::before').backgroundColor",
+  'which is beside the process, too');
 print $rounds "go\n" for 1 .. 20;
 $_->expect_out(qr/^round \d+$/m) for $second, $third;
 {

@@ -4,6 +4,7 @@
 
 const SPAN = 300;        // seconds of the timeline
 const LOG_LONGEST = 200; // lines
+const LEGEND_LONGEST = 16; // processes: beside those of more, in their table, are the colours, too
 const $ = (id) => document.getElementById(id);
 const make = (name, className) => { const node = document.createElement(name); if (className) node.className = className; return node; };
 
@@ -210,6 +211,8 @@ function drawHead() {
 
 function freshMember(member) {
   const row = newRow(['', '', '', 'num', 'num', 'num', '', 'num', 'num', 'num', 'num']);
+  row.colour = row.cells_[0].appendChild(make('i', 'colour'));
+  row.label = row.cells_[0].appendChild(make('span'));
   row.badge = row.cells_[2].appendChild(make('span'));
   row.pool = bar(row.cells_[6], 1);
   row.rate = [8, 9, 10].map((at) => bar(row.cells_[at], 1));
@@ -225,7 +228,8 @@ function drawMembers() {
     const cells = row.cells_, { pool } = member;
     if (row.dataset.process !== String(member.process)) row.dataset.process = member.process;
     kind(row, known.chosen === member.member ? 'chosen' : '');
-    text(cells[0], nameOf(member) + (member.first ? ' · first' : ''));
+    style(row.colour, 'background', hue(member.member));
+    text(row.label, nameOf(member) + (member.first ? ' · first' : ''));
     text(cells[1], member.host);
     kind(row.badge, 'badge s-' + member.state);
     text(row.badge, member.state);
@@ -271,13 +275,28 @@ function drawThreads() {
 
 const hue = (number) => `hsl(${(number * 137.5) % 360} 50% 55%)`;
 
+// Which colour is which process, of those that own pages.
+function drawOwners(mappings) {
+  const owners = new Set();
+  for (const mapping of mappings) for (const [number, has] of Object.entries(mapping.of)) if (has.owned) owners.add(Number(number));
+  const legend = $('owners'), shown = owners.size > LEGEND_LONGEST ? [] : [...owners].sort((a, b) => a - b);
+  while (legend.children.length > shown.length) legend.lastChild.remove();
+  while (legend.children.length < shown.length) legend.append(make('span'));
+  shown.forEach((number, at) => {
+    const node = legend.children[at], colour = hue(number);
+    if (node.colour !== colour) node.style.setProperty('--kind', node.colour = colour);
+    text(node, `process ${processOf(number)}`);
+  });
+}
+
 function drawMappings() {
   const shown = known.threads.mappings.filter((mapping) => !mapping.allocator || Object.values(mapping.of).some((of) => of.owned || of.copies));
   const fresh = () => {
-    const row = newRow(['mono', 'num', 'num', '', 'num', 'num', '']);
+    const row = newRow(['mono', 'num', 'num', '', 'num', 'num', 'wrap']);
     row.owners = row.cells_[3].appendChild(make('div', 'owners'));
     return row;
   };
+  drawOwners(shown);
   return rows($('mappings'), shown, (mapping) => mapping.mapping, fresh, (row, mapping) => {
     const cells = row.cells_, of = Object.entries(mapping.of);
     const sum = (what) => of.reduce((all, [, has]) => all + (has[what] || 0), 0);
@@ -303,7 +322,7 @@ function drawMappings() {
 function drawHot() {
   const hot = known.threads.hot, made = new Map(known.threads.mappings.map((mapping) => [mapping.mapping, mapping.made]));
   $('often').hidden = !hot.length;
-  return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', '', '']), (row, page) => {
+  return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', 'wrap', 'wrap']), (row, page) => {
     const cells = row.cells_;
     text(cells[0], page.page);
     text(cells[1], page.mapping);
