@@ -181,7 +181,7 @@ sub listener {
   syswrite $key_to, '0123456789abcdef' x 4 . "\n";
   close $key_to;
   fcntl $key, F_SETFD, 0;
-  my $keyed = $t->spawn([$dmirun, '--key-fd', fileno $key, '--ready-fd', fileno $port_to, '--web', 0, $program], name => 'with a key', stdin => $reader);
+  my $keyed = $t->spawn([$dmirun, '--key-fd', fileno $key, '--ready-fd', fileno $port_to, -l => 0, '--web', 0, $program], name => 'with a key', stdin => $reader);
   close $_ for $reader, $key, $port_to;
   my $at = DMIWeb::place($keyed);
   my $events = WebClient->listen(@$at{qw(port token)});
