@@ -193,7 +193,7 @@ ok($_->(5), 'gone') for @ends;
   mkdir $kept or die;
   local $ENV{TMPDIR} = $kept;
   my $port = free_port();
-  $mw = start(-n => 2, -l => $port, $hangs, 'barrier');
+  $mw = start(-n => 2, -l => $port, '--grace', 1, $hangs, 'barrier');
   $mw->expect_out(qr/^begins \d+\n/m);
   $t->wait_until(sub {
     my $look = $t->spawn([$dmirun, '--threads', "127.0.0.1:$port"], name => 'look');
@@ -211,6 +211,7 @@ ok($_->(5), 'gone') for @ends;
   like($status->out, qr{^$second->{process} +\S+, localhost/2 }m, '--status, too');
   $mw->signal('INT');
   $mw->expect_err(qr/^dmirun: asking 2 processes to leave\n(?s:.*=== closed ===.*){2}/m);
+  $mw->expect_err(qr/^dmirun: still there: localhost \(\w+ for \d+ s\), localhost\/2 \(\w+ for \d+ s\); Ctrl\+C \(SIGINT\) writes what they are doing into a file, one more ends them at once\n/m);
   my $before = length $mw->err;
   $mw->signal('INT');
   my $line = qr/dmirun: what all of them are doing is in (\S+)\n/;

@@ -460,9 +460,10 @@ sub interrupt {
     $self->say($running == 1 ? 'asking 1 process to leave'
       : "asking $running processes to leave") if $running;
     $_->ask for @left;
+    $self->{loop}->after($self->{grace}, sub { $self->_say_who_stays }) if @left;
   }
   elsif ($number == 2) {
-    $self->say('still there: ' . join(', ', map { $self->_where($_) } @left) . '; the next Ctrl+C ends them at once') if @left;
+    $self->say($self->_still_there(@left) . '; the next Ctrl+C ends them at once') if @left;
     $self->_dump;
   }
   else {
@@ -470,6 +471,17 @@ sub interrupt {
     $self->{aborted} = 1;
     $_->kill for @left;
   }
+  return;
+}
+
+sub _still_there { my ($self, @left) = @_; return 'still there: ' . join ', ', map { $self->_where($_) } @left }
+
+# They were asked to leave some time ago, perhaps by somebody who knows no Ctrl+C.
+sub _say_who_stays {
+  my ($self) = @_;
+  my @left = grep { !$_->is_final } @{ $self->{members} };
+  return if $self->{interrupts} > 1 || !@left;
+  $self->say($self->_still_there(@left) . '; Ctrl+C (SIGINT) writes what they are doing into a file, one more ends them at once');
   return;
 }
 
