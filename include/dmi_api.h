@@ -33,6 +33,7 @@
 #ifndef DMI_API_H
 #define DMI_API_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
