@@ -66,9 +66,13 @@ like($text, qr/^  thread 1 in DMI_call at p\.c:1 \(f\), for 2\.5 s\n    waits at
 my $nobody = sub { return DMI::LookText::threads({ members => [member(1, barriers => [{ barrier => '0x10', thread => 1 }], threads => [$at->(1), @_])],
   objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 1 } } }) };
 like($nobody->(thread(2), thread(3, undef, state => 'R'), thread(4, 'lock'), thread(5, undef, who => 'other', call => undef)),
-  qr/, 1 of 2 have come; no thread is left that uses it and has not come, .*; these do not wait in DMI:\n      thread 2 of process 0 \(h1\): outside of DMI; last .*\n      thread 3 of process 0 \(h1\): computes; last [^\n]*\n  thread 2 /,
+  qr/, 1 of 2 have come; the missing one has not used this barrier before, or has ended; threads that do not wait in DMI:\n      thread 2 of process 0 \(h1\): outside of DMI; last .*\n      thread 3 of process 0 \(h1\): computes; last [^\n]*\n  thread 2 /,
   'nobody is left who uses it: those that could begin to do so');
 like($nobody->(), qr/; all threads wait in DMI$/m, 'there are none');
+like(DMI::LookText::threads({ members => [member(1, threads => [$at->(1)])], objects => { 'barrier 0x10' => { arrived => 1, needed => 3, owner => 1 } } }),
+  qr/, 1 of 3 have come; the 2 that are missing have not used this barrier before, or have ended; all /, 'or of several');
+like(DMI::LookText::threads({ members => [member(1, threads => [thread(5, undef, who => 'other', call => undef)]), member(2, threads => [thread(1)])], objects => {} }),
+  qr/^process 0 \(h1\)\n  no threads\n\nprocess 1 \(h2\)\n  thread 1 [^\n]*\n\z/, 'a process that has no threads');
 my $passing = sub { return DMI::LookText::threads({ members => [@_, member(1, barriers => [map { { barrier => '0x10', thread => $_ } } 1 .. 2], threads => [map { thread($_, 'barrier', size => 3, ns => 1e6) } 1 .. 2])],
   objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } }) };
 like($passing->(), qr/waits at the barrier at 0x10, 2 of 3 have come; none that is missing can be seen: the threads may be going from one barrier to the next \(look again\)$/m,

@@ -205,7 +205,7 @@ sub elsewhere {
   return 'all threads wait in DMI' if !@threads;
   my $more = @threads - $MOST_NAMED;
   splice @threads, $MOST_NAMED if $more > 0;
-  return 'these do not wait in DMI:' . join('', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @threads)
+  return 'threads that do not wait in DMI:' . join('', map { "\n      " . $waits->thread_name($_) . ': ' . doing($_) } @threads)
     . ($more > 0 ? "\n      and $more more" : '');
 }
 
@@ -227,8 +227,8 @@ sub barrier_text {
   return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
   # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
   return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
-  return "$text; no thread is left that uses it and has not come, so they wait until another one begins to use it; "
-    . elsewhere($waits);
+  my $more = !$fits || $left < 1 ? 'those that are missing have' : $left == 1 ? 'the missing one has' : "the $left that are missing have";
+  return "$text; $more not used this barrier before, or " . ($more =~ /have/ ? 'have' : 'has') . ' ended; ' . elsewhere($waits);
 }
 
 # "rank 2 of process 1 (host)"
@@ -315,12 +315,15 @@ sub process {
   my ($waits, $member) = @_;
   my $text = named($member) . "\n";
   return "$text  gives no answer: it is stopped, busy, or its machine is silent\n" if $member->{silent};
+  my $any;
   for my $thread ($waits->threads($member->{member})) {
     next if $thread->{who} eq 'other' && !defined $thread->{call};
     my $cpu = defined $thread->{cpu} ? " (processor $thread->{cpu})" : '';
     $text .= '  ' . DMI::Waits::short_name($thread) . ' ' . doing($thread) . "$cpu\n";
     $text .= '    waits ' . wait_once($waits, $thread) . "\n" if $thread->{waits};
+    $any = 1;
   }
+  $text .= "  no threads\n" if !$any;
   for my $held (@{ $member->{locks} // [] }) {
     my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
     $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')
