@@ -60,7 +60,7 @@ my $at = '127.0.0.1:' . $first->port;
 my $status = '';
 $t->wait_until(sub { $status = run(0, '--status', $at); $status =~ /^hottest/m }, 'the status tells of hot pages');
 my $made = 'DMI_mmap at ' . $line{made} =~ s/^\(\?\^:\^(.*)\$\)\z/$1/r;
-like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+ +[01?] +$made$/m, 'the hottest one, with the process that asks for it, the owner, and the line that has made its mapping');
+like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+ +(?:[01?]|moving) +$made$/m, 'the hottest one, with the process that asks for it, the owner, and the line that has made its mapping');
 like($status, qr/^1 .* (\d+) +[1-9]\d*$/m, 'and so many faults a second');
 like($status, qr/^$base +4\.0 KiB +8 .* 1: \d+ +$made$/m, 'and the faults of the mapping, with that line');
 like(run(0, '--status', '127.0.0.1:' . $second->port), qr/^$base +4\.0 KiB +8 .* +$made$/m, 'which the other process tells, too');

@@ -98,6 +98,13 @@ like($text, qr/waits for 16 bytes at 0x10 \(page 3 of the mapping at 0x0\), owne
   'an owner that gives no answer');
 like($text, qr/^process 1 \(h2\)\n  gives no answer/m, 'is named');
 
+my $own = sub { return DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'page')])], objects => { 'page 0x10' => { owner => 1, role => 'owner', acks => $_[0] } } }) };
+like($own->(0), qr/waits for 16 bytes at 0x10, which its own process owns: until others have given up their copies, or for memory$/m, 'the own process');
+like($own->(1), qr/0x10, which its own process owns: until another one has given up its copy$/m, 'which waits for a copy');
+like($own->(2), qr/0x10, which its own process owns: until 2 others have given up their copies$/m, 'or several');
+$text = DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'page')]), member(2)], objects => { 'page 0x10' => { owner => 2, acks => 1 } } });
+like($text, qr/0x10, owned by process 1 \(h2\), which waits for 1 process with a copy$/m, 'an owner that does');
+
 # ---- Other waits -------------------------------------------------------------------------------
 
 # What is said of such a wait.
@@ -140,6 +147,8 @@ my $pages = { members => \@faulting, mappings => [{ mapping => '0x10', page_size
 is_deeply([map { "$_->{addr} of $_->{home}" } DMI::LookText::hot_pages($pages)], ['0x310 of 2', '0x410 of 2'], 'the address of a page, and whom to ask for its owner');
 $pages->{objects} = { 'page 0x310' => { owner => 2, role => 'owner' }, 'page 0x410' => { owner => 4, silent => 1 } };
 like(DMI::LookText::status($pages), qr/^3 .* +1 +-\n4 .* +3, SILENT +-$/m, 'which process owns it');
+$pages->{objects} = { 'page 0x310' => { owner => 2, role => 'none' } };
+like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none that owns it, or that is known');
 {
   my $line = sub { return { mapping => '0x10', page_size => 1, pages => 9, owned => 1, copies => 0, @_ } };
   my ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(), $line->()] },

@@ -148,13 +148,13 @@ sub hottest {
     map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest);
 }
 
-# Which process had a hot page when it was asked.
+# Which process had a hot page when it was asked; `moving`: none, as the page was on its way.
 sub owner_of {
   my ($all, $page) = @_;
   my $object = $all->{objects}{ 'page ' . ($page->{addr} // '') } // {};
   my ($owner) = grep { $_->{member} == ($object->{owner} // 0) } @{ $all->{members} };
   return '?' if !$owner;
-  return $object->{silent} ? "$owner->{process}, SILENT" : ($object->{role} // '') eq 'owner' ? $owner->{process} : '?';
+  return $object->{silent} ? "$owner->{process}, SILENT" : ($object->{role} // '') eq 'owner' ? $owner->{process} : 'moving';
 }
 
 sub silent {
@@ -277,10 +277,12 @@ sub wait_text {
   return $simple{$what} // 'for something' if $what ne 'page';
   return 'for pages of several addresses' if !defined $thread->{addr};
   my $object = $waits->object($thread);
-  my $acks = $object->{acks} ? ", which waits for $object->{acks} processes with a copy" : '';
+  my $copies = $object->{acks} // 0;
   my $own = ($object->{owner} // $thread->{hint} // 0) == $thread->{member};
-  my $owner = $own ? 'its own process: for others that have copies of the page, or for memory' : owner($waits, $thread);
-  return "for $thread->{size} bytes at " . address($thread) . ", owned by $owner$acks";
+  my $owner = !$own ? 'owned by ' . owner($waits, $thread) . ($copies ? ", which waits for $copies " . ($copies == 1 ? 'process' : 'processes') . ' with a copy' : '')
+    : 'which its own process owns: ' . (!$copies ? 'until others have given up their copies, or for memory'
+    : $copies == 1 ? 'until another one has given up its copy' : "until $copies others have given up their copies");
+  return "for $thread->{size} bytes at " . address($thread) . ", $owner";
 }
 
 # What a thread does that does not wait in DMI.
