@@ -1,7 +1,7 @@
 /*
  * backtrace.c - see backtrace.h.
  *
- * Must not be used in a handler of a signal: fatal_say.c does the same there.
+ * Lines of places must not be made in a handler of a signal: fatal_say.c does the same there.
  *
  * Failure modes: no memory: the first line alone, in parts.
  */
@@ -18,25 +18,37 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "access/access.h"
 #include "base/where.h"
 #include "node/runtime.h"
 
 #define FRAMES 64
 #define OWN 2 /* frames: dmi_backtrace_say, DMI_backtrace */
 
-static void say_who(FILE *to, const char *why) {
+void dmi_backtrace_who(struct dmi_safe *line) {
   const struct dmi_process *process = dmi_runtime_process();
   int64_t id = process ? atomic_load(&process->stream.id) : -1;
-  char name[17] = "", host[256] = "?";
-  (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+  char name[17] = "";
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
+  if (dmi_in_function) dmi_safe_add(line, "DMI_function, in ");
+  if (dmi_runtime_is_main()) {
+    dmi_safe_add(line, "the thread of DMI_main");
+  } else {
+    dmi_safe_add(line, "thread ");
+    dmi_safe_add(line, name);
+  }
+  if (id >= 0) {
+    dmi_safe_add(line, " of process ");
+    dmi_safe_number(line, (uint64_t)id);
+  }
+}
+
+static void say_who(FILE *to, const char *why) {
+  struct dmi_safe who = {.len = 0};
+  char host[256] = "?";
   (void)gethostname(host, sizeof(host) - 1);
-  fprintf(to, "dmi: %s: ", host);
-  if (dmi_runtime_is_main())
-    fprintf(to, "the thread of DMI_main");
-  else
-    fprintf(to, "thread %s", name);
-  if (id >= 0) fprintf(to, " of process %lld", (long long)id);
-  fprintf(to, ": %s\n", why);
+  dmi_backtrace_who(&who);
+  fprintf(to, "dmi: %s: %.*s: %s\n", host, (int)who.len, who.text, why);
 }
 
 /* Functions that throw an exception are above these. */

@@ -27,6 +27,7 @@
 #include "base/safe.h"
 #include "base/where.h"
 #include "core/heap.h"
+#include "node/backtrace.h"
 #include "node/fatal_int.h"
 #include "node/runtime.h"
 
@@ -131,26 +132,6 @@ static void add_reason(struct dmi_safe *line, const struct dmi_fatal *fatal) {
                            : " cannot be had: a file is shorter than its mapping");
   } else {
     dmi_safe_add(line, "there is no such instruction");
-  }
-}
-
-/* ---- Who ------------------------------------------------------------------------------------- */
-
-static void add_who(struct dmi_safe *line) {
-  const struct dmi_process *process = dmi_runtime_process();
-  int64_t id = process ? atomic_load(&process->stream.id) : -1;
-  char name[17] = "";
-  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
-  if (dmi_in_function) dmi_safe_add(line, "DMI_function, in ");
-  if (dmi_runtime_is_main()) {
-    dmi_safe_add(line, "the thread of DMI_main");
-  } else {
-    dmi_safe_add(line, "thread ");
-    dmi_safe_add(line, name);
-  }
-  if (id >= 0) {
-    dmi_safe_add(line, " of process ");
-    dmi_safe_number(line, (uint64_t)id);
   }
 }
 
@@ -303,7 +284,7 @@ void dmi_fatal_say(const struct dmi_fatal *fatal) {
   dmi_safe_add(&line, "dmi: ");
   dmi_safe_add(&line, fatal->name);
   dmi_safe_add(&line, " ends ");
-  add_who(&line);
+  dmi_backtrace_who(&line);
   dmi_safe_add(&line, ": ");
   add_reason(&line, fatal);
   dmi_safe_write(&line, STDERR_FILENO);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/where.h"
+#include "node/backtrace.h"
 #include "node/report_int.h"
 #include "node/runtime.h"
 
@@ -147,12 +148,14 @@ const char *dmi_report_reason(void) {
 
 void dmi_report_failed(const struct dmi_report *report) {
   char call[TEXT], where[DMI_WHERE_SIZE];
+  struct dmi_safe who = {.len = 0};
   remember(report);
   if (dmi_on_error == DMI_ON_ERROR_RETURN || failed.error == DMI_EEND) return; /* no mistake */
   put_call(call, sizeof(call), report);
   dmi_where(where, sizeof(where), report->caller);
-  dmi_say(stream(), DMI_LOG_ERROR, "call", "%s: %s failed with %s: %s", where, call,
-          dmi_error_name(failed.error), dmi_report_reason());
+  dmi_backtrace_who(&who);
+  dmi_say(stream(), DMI_LOG_ERROR, "call", "%.*s: %s: %s failed with %s: %s", (int)who.len, who.text,
+          where, call, dmi_error_name(failed.error), dmi_report_reason());
   end_if_asked();
 }
 
@@ -160,6 +163,7 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   const struct dmi_status *at = dmi_status_of(status);
   struct dmi_report begun = {.addr = at->addr, .size = at->size};
   char call[TEXT], where[DMI_WHERE_SIZE], told[DMI_WHERE_SIZE];
+  struct dmi_safe who = {.len = 0};
   remember(&begun);
   if (dmi_on_error == DMI_ON_ERROR_RETURN || at->begun == 0 || failed.error == DMI_EEND) return;
   dmi_lock(&sites_lock, DMI_RANK_LEAF);
@@ -173,8 +177,9 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   put_call(call, sizeof(call), &begun);
   dmi_where(where, sizeof(where), begun.caller);
   dmi_where(told, sizeof(told), report->caller);
+  dmi_backtrace_who(&who);
   dmi_say(stream(), DMI_LOG_ERROR, "call",
-          "%s: %s, begun there, failed with %s, as %s at %s tells: %s", where, call,
-          dmi_error_name(failed.error), report->call, told, dmi_report_reason());
+          "%.*s: %s: %s, begun there, failed with %s, as %s at %s tells: %s", (int)who.len, who.text,
+          where, call, dmi_error_name(failed.error), report->call, told, dmi_report_reason());
   end_if_asked();
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# told.t - dmirun --on-error: each call that fails has its line, with place and reason; none else has.
+# told.t - dmirun --on-error: each call that fails has its line, with thread, place and reason; none else has.
 use strict;
 use warnings;
 use FindBin;
@@ -26,6 +26,12 @@ sub wanted {
   return $process->out =~ /^want (\d+) (\w+) (.*)$/mg;
 }
 
+# The thread that must be named: DMI_thread runs in one that DMI_create has made.
+sub who {
+  my ($function) = @_;
+  return $function eq 'DMI_thread' ? qr/thread dmi-thread \d+ of process 0/ : qr/the thread of DMI_main of process 0/;
+}
+
 # Each of the lines beside what it must say; `place` makes a pattern of line and function.
 sub compare {
   my ($process, $what, $place) = @_;
@@ -33,15 +39,15 @@ sub compare {
   my @wanted = wanted($process);
   my $bad = 0;
   is(scalar @lines, @wanted / 3 + 1, "$what: a line for each call that fails, and for no other one");
-  like(pop @lines // '', qr/ DMI_rank failed with DMI_EINFUNC: /, "$what: inside DMI_function");
+  like(pop @lines // '', qr/^dmi: DMI_function, in (?:the )?thread [^:]+ of process 0: .* DMI_rank failed with DMI_EINFUNC: /, "$what: inside DMI_function");
   for my $line (@lines) {
     my ($number, $function, $text) = splice @wanted, 0, 3;
-    my $at = $place->($number, $function);
+    my ($who, $at) = (who($function), $place->($number, $function));
     $text =~ s/told_dmi/[.]so/ if $t->nodes;
-    next if $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+, as .*$/ && $line =~ /$text/
-      || $line =~ /^dmi: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+: ./ && $line =~ /$text/;
+    next if $line =~ /^dmi: $who: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+, as .*$/ && $line =~ /$text/
+      || $line =~ /^dmi: $who: $at: DMI_\w+\b.* failed with DMI_E[A-Z]+: ./ && $line =~ /$text/;
     $bad++;
-    diag("$what: wanted $at: $text\n   got $line");
+    diag("$what: wanted $who: $at: $text\n   got $line");
   }
   is($bad, 0, "$what: each line says where and why");
   return;
