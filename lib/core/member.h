@@ -431,6 +431,8 @@ void dmi_member_awaits(const struct dmi_member *m,
 /* Writes "process 3 (node7)". */
 #define DMI_NAME_TEXT 160
 void dmi_member_name(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
+/* "process 2 (node7, pid 4711)": who is asked to look at it needs the pid. */
+void dmi_member_name_pid(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
 
 /* Aborts with a message if an invariant is violated. */
 void dmi_member_check(const struct dmi_member *m);

@@ -5,6 +5,7 @@
  * Too many members may be named, because node/stall.c asks each one first whether it runs. But
  * waits that last as long as the program wants, such as a DMI_poll, must not be named.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/coord_int.h"
@@ -110,15 +111,27 @@ void dmi_member_awaits(const struct dmi_member *m,
   if (m->coord) by_coordinator(&awaits);
 }
 
-void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]) {
+static void name_member(const struct dmi_member *m, uint32_t uid, bool with_pid,
+                        char text[DMI_NAME_TEXT]) {
   const struct dmi_peer *peer = dmi_member_find(m, uid);
   const struct dmi_record *record = peer || !m->coord ? NULL : dmi_coord_find(m->coord, uid);
   const struct dmi_node_info *info = peer ? &peer->info : record ? &record->info : NULL;
   dmi_id_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : (dmi_id_t){0};
+  char pid[24] = "";
+  if (info && with_pid && info->birth.pid)
+    snprintf(pid, sizeof(pid), ", pid %" PRIu32, info->birth.pid);
   if (info) {
-    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s)%s", dmi_id.n, info->host,
+    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s%s)%s", dmi_id.n, info->host, pid,
              peer && peer->left ? ", which has left the program," : "");
   } else {
     snprintf(text, DMI_NAME_TEXT, "a process that has left");
   }
+}
+
+void dmi_member_name(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]) {
+  name_member(m, uid, false, text);
+}
+
+void dmi_member_name_pid(const struct dmi_member *m, uint32_t uid, char text[DMI_NAME_TEXT]) {
+  name_member(m, uid, true, text);
 }

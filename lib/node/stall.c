@@ -103,9 +103,10 @@ static void say_back(struct dmi_stall *stall, struct stalled *one) {
 
 static void say_waiting(struct dmi_stall *stall, struct stalled *one) {
   char name[DMI_NAME_TEXT];
-  dmi_member_name(stall->process->member, one->uid, name);
+  dmi_member_name_pid(stall->process->member, one->uid, name);
   dmi_emit(&stall->process->stream, stalled, .member = one->uid, .name = name,
            .since = (uint64_t)one->since, .effect = one->what);
+  dmi_member_name(stall->process->member, one->uid, name);
   dmi_see_stalled(stall->process, one->uid, name);
   one->said = true;
 }

@@ -35,7 +35,7 @@ for my $silent (1, 0) {
   my $from = time;
   stop($lost);
   my $name = qr/process $silent \(\S+\)/;
-  my $line = qr/^dmi: waiting for $name since [\d:]+ UTC: it does not answer; it is lost when it is silent for $after s \(dmirun --dead-after\)$/m;
+  my $line = qr/^dmi: waiting for process $silent \(\S+, pid \d+\) since [\d:]+ UTC: it does not answer; it is lost when it is silent for $after s \(dmirun --dead-after\)$/m;
   $left->expect_err($line);
   $left->expect_err(qr/^dmi: lost $name: nothing was heard of it for \d+\.\d s \(--dead-after\); this ends the program/m);
   my $took = time - $from;

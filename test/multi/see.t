@@ -141,7 +141,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $pid = $second->pid;
   like($out, qr/^process 1 \(\S+, pid $pid\)\n  gives no answer: it is stopped/m, 'and where its threads would be');
   my $name = qr/process 1 \(\S+\)/;
-  $first->expect_err(qr/^dmi: waiting for $name since/m);
+  $first->expect_err(qr/^dmi: waiting for process 1 \(\S+, pid $pid\) since/m);
   $first->expect_err(qr/^dmi: DMI_main has been in $reads for [\d.]+ s, and waits for page 0 of the mapping at $hex, of $name$/m);
   my ($silent) = look($first, '--status');
   like($silent, qr/^1 +\S+ +SILENT +$pid .*^process 1 \(\S+, pid $pid\) gives no answer/ms, 'the status says so, too');

@@ -54,7 +54,7 @@ sub begin {
   my ($first, $second) = begin(30, 'stream', 'h2');
   $first->expect_out(qr/^streaming$/m);
   $cluster->cut('h2');
-  my $line = qr/^dmi: waiting for process \d \(h\d\) since [\d:]+ UTC: it does not answer; /m;
+  my $line = qr/^dmi: waiting for process \d \(h\d, pid \d+\) since [\d:]+ UTC: it does not answer; /m;
   # The one that has the page goes on.
   my $waits = $t->wait_until(sub { (grep { $_->err =~ $line } $first, $second)[0] }, 'one waits');
   $cluster->mend('h2');
@@ -104,7 +104,7 @@ for my $way (['h1', 'h2'], ['h2', 'h1']) {
   my ($first, $second) = begin(20, 'meet', 'h2');
   $first->expect_out(qr/^waiting$/m);
   $cluster->cut_way('h2', 'h1');
-  $first->expect_err(qr/^dmi: waiting for process 1 \(h2\) since /m);
+  $first->expect_err(qr/^dmi: waiting for process 1 \(h2, pid \d+\) since /m);
   $cluster->mend_way('h2', 'h1');
   $first->expect_err(qr/^dmi: process 1 \(h2\) answers again$/m);
   $_->signal('KILL') for $first, $second;

@@ -41,7 +41,7 @@ sub stop {
 # How often it has said so.
 sub lines { my ($process, $regex) = @_; return scalar(() = $process->err =~ /^dmi: $regex/mg) }
 
-my $waiting = qr/waiting for process 2 \(\S+\) since \d\d:\d\d:\d\d UTC: it does not answer; /;
+my $waiting = qr/waiting for process 2 \(\S+, pid \d+\) since \d\d:\d\d:\d\d UTC: it does not answer; /;
 my $back = qr/process 2 \(\S+\) answers again\n/;
 
 sub says_back {

@@ -159,7 +159,7 @@ sub owner_of {
 
 sub silent {
   my ($all, @silent) = @_;
-  return join '', map { "\n" . named($_) . " gives no answer: it is stopped, busy, or its machine is silent\n" } @silent;
+  return join '', map { "\n" . named($_) . " gives no answer: it is stopped, its DMI_function takes long, or its machine is silent\n" } @silent;
 }
 
 # ---- dmirun --threads --------------------------------------------------------------------------
@@ -316,7 +316,7 @@ sub wait_once {
 sub process {
   my ($waits, $member) = @_;
   my $text = named($member) . "\n";
-  return "$text  gives no answer: it is stopped, busy, or its machine is silent\n" if $member->{silent};
+  return "$text  gives no answer: it is stopped, its DMI_function takes long, or its machine is silent\n" if $member->{silent};
   my $any;
   for my $thread ($waits->threads($member->{member})) {
     next if $thread->{who} eq 'other' && !defined $thread->{call};

@@ -40,7 +40,7 @@ sub text {
   my ($all) = @_;
   my @members = @{ $all->{members} };
   my $text = _metric(members => gauge => 'Processes that take part in the program.', ['', scalar @members]);
-  $text .= _metric(answers => gauge => '1: the process has answered; 0: it is stopped, busy, or its machine is silent.',
+  $text .= _metric(answers => gauge => '1: the process has answered; 0: it is stopped, its DMI_function takes long, or its machine is silent.',
     map { [_labels($_), $_->{silent} ? 0 : 1] } @members);
   $text .= _metric(state_info => gauge => 'What a process is in the program (its state), and whether it is the coordinator.',
     map { [_labels($_, state => $_->{process_now} ? $_->{process_now}{state} : $_->{state}, coordinator => $_->{coordinator} ? 'yes' : 'no'), 1] } @members);
