@@ -45,6 +45,9 @@ inline std::string describe(const std::type_info *type, const std::exception *kn
     char *plain = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
     text = plain ? plain : type->name();
     free(plain);
+    /* as programs call it: dmi::error */
+    for (size_t at; (at = text.find("dmi::throws::")) != std::string::npos;)
+      text.erase(at + 5, 8);
   }
   return known ? text + ": " + known->what() : text;
 }
@@ -53,7 +56,7 @@ inline thread_local const char *function = nullptr; /* that the guard has called
 
 inline void report(const std::type_info *type, const std::exception *known) {
   DMI_backtrace(
-      (std::string(function) + " has thrown, and nothing has caught: " + describe(type, known))
+      (std::string(function) + " threw an exception that nothing caught: " + describe(type, known))
           .c_str());
 }
 

@@ -187,19 +187,20 @@ struct of_mine {};
 static void deeper(int what) {
   if (what == 1) throw std::out_of_range("too far");
   if (what == 2) throw of_mine();
+  if (what == 3) dmi::ptr<int>(8).load();
 }
 struct leaving {
   ~leaving() { puts("unwound"), fflush(stdout); }
 };
 int64_t DMI_thread(int64_t what) {
   leaving at_the_end;
-  try { deeper(3), throw 1; } catch (int) {}   /* these are nobody else's business */
+  try { deeper(4), throw 1; } catch (int) {}   /* these are nobody else's business */
   deeper((int)what);
   return what;
 }
 void DMI_main(int, char **argv) {
   for (int i = 0; i < 2; i++) dmi::welcome(dmi::poll().dmi_id);
-  for (int what = 0; what < 3; what++) {
+  for (int what = 0; what < 4; what++) {
     const int64_t value = dmi::thread::create(1, what).join();
     printf("%d: %s\n", what, value == dmi::uncaught ? "uncaught" : "returned"), fflush(stdout);
   }
@@ -215,19 +216,20 @@ my $first = $t->start("$dir/throws", args => [1], name => 'throws first');
 my $second = $t->start("$dir/throws", join => $first, name => 'throws second');
 $_->wait_exit(1) for $first, $second;
 my $host = (POSIX::uname())[1];
-like($first->out, qr/^0: returned\n1: uncaught\n2: uncaught$/m, 'DMI_join gives dmi::uncaught');
-is(() = $second->out =~ /^unwound$/mg, 3, 'destructors run');
+like($first->out, qr/^0: returned\n1: uncaught\n2: uncaught\n3: uncaught$/m, 'DMI_join gives dmi::uncaught');
+is(() = $second->out =~ /^unwound$/mg, 4, 'destructors run');
 like($first->out, qr/^1 failed, status -1\n.*DMI_EREMOTE: pass 2, and the process that did it has printed/m,
   'a pass that throws has failed');
-like($second->err, qr/^dmi: \Q$host\E: thread [^\n:]+ of process 1: DMI_thread has thrown, and nothing has caught: std::out_of_range: too far$/m,
+like($second->err, qr/^dmi: \Q$host\E: thread [^\n:]+ of process 1: DMI_thread threw an exception that nothing caught: std::out_of_range: too far$/m,
   'a thread: host, process, exception');
 like($second->err, qr/too far\ndmi:   throws\.cc:4 [^\n]*\bdeeper\b.*?\bDMI_thread\b/s,
   'and from where, the innermost first') if (run('ldconfig -p'))[1] =~ /libdw\.so\.1/;
 unlike($_->err, qr/^dmi:   (?:\w+\.hpp:|.* \(main\)$|.*\bdmi_farm_thread\b)/m, $_->name . ': no functions of dmi.hpp, nor of DMI') for $first, $second;
 like($second->err, qr/: of_mine$/m, 'one that is no std::exception');
-unlike($second->err, qr/nothing has caught: int/, 'those that are caught are not reported');
-like($first->err . $second->err, qr/the body of parallel_for has thrown, and nothing has caught: std::out_of_range/, 'the body of a loop');
-like($first->err, qr/the thread of DMI_main of process 0: DMI_main has thrown, and nothing has caught: std::out_of_range: too far$/m,
+like($second->err, qr/ nothing caught: dmi::error: [^\n]*DMI_EADDR/m, 'an error of DMI has the name that programs use');
+unlike($second->err, qr/nothing caught: int/, 'those that are caught are not reported');
+like($first->err . $second->err, qr/the body of parallel_for threw an exception that nothing caught: std::out_of_range/, 'the body of a loop');
+like($first->err, qr/the thread of DMI_main of process 0: DMI_main threw an exception that nothing caught: std::out_of_range: too far$/m,
   'DMI_main');
 
 # ---- The examples ------------------------------------------------------------------------------
