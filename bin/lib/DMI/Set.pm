@@ -358,7 +358,7 @@ sub _judge {
     $problem = "$member->{how}, for the same reason as $same" if $same ne $name;
   }
   if ($member->was_refused && $member->{door}->is_final && !defined $member->{door}->problem) {
-    $self->say("$name: came too late, $member->{door}{name} has left: $problem");
+    $self->say("$name: came too late, $member->{door}{name} has left");
     return;
   }
   $member->{again} = $self->_is_to_be_restarted($member);
