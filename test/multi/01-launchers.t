@@ -312,7 +312,9 @@ for my $args ('-i first ./good -l 0', '-i @plain ./good -l', "-i first sh -c './
 }
 hands_on('-i first ./show -l 0', "DMI_JOIN_HOST=first $l args: -l 0\n");    # perhaps its own
 hands_on("-i first sh -c './show 2'", "DMI_JOIN_HOST=first $l args: 2\n");
-refused('--wrong ./show', 'unknown option --wrong');
+refused('--wrong ./show', 'unknown option --wrong;');
+refused('--thread ./show', 'unknown option --thread \(did you mean --threads\?\);');
+refused('--wit ./show', 'unknown option --wit;');    # several begin so
 refused('./nosuch', './nosuch: no such program');
 refused('./plain', './plain: not executable');
 refused("$dir", 'not a file');
