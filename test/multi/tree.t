@@ -11,8 +11,9 @@ use DMITest;
 my $readers = { small => $ENV{DMI_TEST_NODES} ? 2 : 4, soak => 15 }->{ $ENV{DMI_TEST_SCALE} // '' } // 8;
 my $t = DMITest->new(timeout => 100, wait => 60);
 my $program = $t->compile('test/multi/tree_dmi.c');
-my $first = $t->start($program, opts => ['--no-shm'], args => [$readers], name => 'writer');
-my @others = map { $t->start($program, opts => ['--no-shm'], join => $first, name => "reader $_") } 1 .. $readers;
+my @opts = $t->nodes ? () : (opts => ['--no-shm']);    # nodes of one process have none
+my $first = $t->start($program, @opts, args => [$readers], name => 'writer');
+my @others = map { $t->start($program, @opts, join => $first, name => "reader $_") } 1 .. $readers;
 $first->expect_verdict('tree', 100, @others);
 note($first->out);
 $t->done;
