@@ -56,5 +56,15 @@ from ._remote import Client, Future, Remote, client, gather, remote
 from ._status import Status, status
 from ._sync import Barrier, Condition, Counter, Mutex
 
+_elsewhere = {"Lock": "Mutex", "RLock": "Mutex", "current_thread": "this_thread"}
+
+
+def __getattr__(name):
+    """Names that programs know from threading."""
+    hint = f"; of threads in several processes it is dmi.{_elsewhere[name]}" if name in _elsewhere else ""
+    about = {} if hint else {"name": name, "obj": _sys.modules[__name__]}  # by these Python finds a similar name
+    raise AttributeError(f"module 'dmi' has no attribute '{name}'{hint}", **about)
+
+
 __version__ = _dmi.version
 __all__ = [_name for _name, _what in globals().items() if _name[0] != "_" and not isinstance(_what, type(_sys))]

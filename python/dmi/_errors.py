@@ -75,6 +75,15 @@ class FailedError(Error):
 class ThreadError(FailedError):
     """A thread has ended with an exception, which dmi.Thread.join gets."""
 
+    def _brief(self):
+        """The same without the traceback, which the process of the thread has printed."""
+        other = ThreadError(self.host, self.what, self.report, process=self.process)
+        last = (self.report.rstrip().splitlines() or [""])[-1]
+        other.args = (f"{self.args[0].split(chr(10), 1)[0].rstrip(':')}, which has printed the traceback: {last}",)
+        other.__cause__, other.__context__ = self.__cause__, self.__context__
+        other.__suppress_context__ = self.__suppress_context__
+        return other
+
 
 class RemoteError(FailedError):
     """DMI_EREMOTE: a remote function has failed, or one whose result it needs."""

@@ -10,7 +10,7 @@ import traceback
 from dataclasses import dataclass
 
 from . import _dmi, _pack
-from ._errors import EndError, ThreadError
+from ._errors import EndError, Error, ThreadError
 
 _STATES = {1: "open", 2: "close", 3: "opened", 4: "lost", 5: "note"}
 _at_end = threading.local()  # .calls: to be called when the function of this thread ends
@@ -75,13 +75,21 @@ def _identity():
     return ", ".join([*shown, version]), f"{everything.hexdigest()} {version}"
 
 
-def _trace():
-    """The traceback of the exception that is handled, without the lines of this package."""
+def _trace(brief=False):
+    """The traceback of the exception that is handled, without the lines of this package.
+
+    brief: of a thread that has failed, where its traceback is printed, only the last line of that.
+    """
     kind, error, trace = sys.exc_info()
     here = os.path.dirname(__file__)
     while trace and trace.tb_next and os.path.dirname(trace.tb_frame.f_code.co_filename) == here:
         trace = trace.tb_next
-    return "".join(traceback.format_exception(kind, error, trace))
+    if brief and kind is ThreadError:
+        error = error._brief()
+    lines = traceback.TracebackException(kind, error, trace)
+    while isinstance(error, Error) and len(lines.stack) > 1 and os.path.dirname(lines.stack[-1].filename) == here:
+        lines.stack.pop()
+    return "".join(lines.format())
 
 
 def _own_number():
@@ -147,7 +155,7 @@ def _guarded(what, function, *arguments):
             code = 1
         status = (code or 0) & 255
     except BaseException:
-        _report(f"exception in {what}", _trace())
+        _report(f"exception in {what}", _trace(brief=True))
         good, status = False, 1
     if _dmi.forked():
         _fork_ends(status)

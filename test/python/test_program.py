@@ -102,6 +102,24 @@ def test_exception_in_main(programs):
     assert "_program.py" not in log  # the traceback is that of the script
 
 
+def test_exception_of_thread_in_main(programs):
+    """When main does not catch it, the traceback of the thread is printed once, and no lines of the package."""
+    first = programs.start("""
+        import dmi
+        def bad(): raise ValueError("no good")
+        def main():
+            next(dmi.notices()).welcome()
+            try: dmi.Lock()
+            except AttributeError as error: print(error)
+            dmi.create(0, bad).join()
+        dmi.run(main)
+        """, wait=False)
+    assert first.ends(1) == "module 'dmi' has no attribute 'Lock'; of threads in several processes it is dmi.Mutex"
+    log = first.log()
+    assert len(re.findall(r"in bad$", log, re.M)) == 1 and "_program.py" not in log
+    assert re.search(r"ThreadError: thread function bad has failed in process 0 on \S+, which has printed the traceback: ValueError: no good$", log, re.M)
+
+
 def test_exit_status(programs):
     """sys.exit in main is the status of the program, of all processes."""
     text = """
