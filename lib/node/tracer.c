@@ -103,6 +103,43 @@ static bool give(struct dmi_tracer *tracer, struct dmi_tracer_job job) {
   return given;
 }
 
+/* ---- Names of members ------------------------------------------------------------------------ */
+
+struct dmi_tracer_name {
+  struct dmi_tracer_name *next;
+  dmi_uid_t uid;
+  char text[DMI_NAME_TEXT];
+};
+
+void dmi_tracer_call(struct dmi_tracer *tracer, dmi_uid_t uid, const char text[DMI_NAME_TEXT]) {
+  struct dmi_tracer_name *name = calloc(1, sizeof(*name));
+  if (!name) return;
+  name->uid = uid;
+  snprintf(name->text, sizeof(name->text), "%s", text);
+  dmi_mutex_lock(&tracer->lock);
+  name->next = tracer->called;
+  tracer->called = name;
+  dmi_mutex_unlock(&tracer->lock);
+}
+
+void dmi_tracer_name(struct dmi_tracer *tracer, dmi_uid_t uid, char text[DMI_NAME_TEXT]) {
+  const struct dmi_tracer_name *name;
+  dmi_mutex_lock(&tracer->lock);
+  name = tracer->called;
+  while (name && name->uid != uid)
+    name = name->next;
+  snprintf(text, DMI_NAME_TEXT, "%s", name ? name->text : "a process");
+  dmi_mutex_unlock(&tracer->lock);
+}
+
+static void forget_names(struct dmi_tracer *tracer) {
+  struct dmi_tracer_name *name;
+  while ((name = tracer->called)) {
+    tracer->called = name->next;
+    free(name);
+  }
+}
+
 /* ---- Telling --------------------------------------------------------------------------------- */
 
 static void begin(struct dmi_tracer *tracer, dmi_uid_t reader) {
@@ -189,15 +226,16 @@ static void finish(struct dmi_tracer *tracer, int64_t patience) {
 
 /* The network is stopped as soon as nothing more is to come. */
 static void stop(struct dmi_tracer *tracer) {
+  char name[DMI_NAME_TEXT];
   dmi_uid_t missing;
   if (!tracer->ends || tracer->stopped) return;
   missing = tracer->file ? dmi_tracer_file_awaits(tracer) : 0;
   if (missing && dmi_clock_ns() < tracer->until) return;
-  if (missing)
+  if (missing) {
+    dmi_tracer_name(tracer, missing, name);
     dmi_say(&tracer->process->stream, DMI_LOG_INFO, "trace",
-            "the trace ends without the last events of member %" PRIu32
-            ", which has not sent them in time",
-            missing);
+            "the trace ends without the last events of %s, which has not sent them in time", name);
+  }
   tracer->stopped = true;
   dmi_net_stop(tracer->process->access.net);
 }
@@ -351,6 +389,7 @@ void dmi_tracer_free(struct dmi_process *process) {
   if (!tracer) return;
   process->tracer = NULL;
   dmi_tracer_forget(tracer);
+  forget_names(tracer);
   dmi_trace_holds_free(&tracer->holds);
   dmi_stream_unsubscribe(&process->stream, &tracer->subscriber);
   dmi_mutex_destroy(&tracer->lock);

@@ -294,18 +294,21 @@ static void on_time(struct dmi_tracer *tracer, struct source *source,
 
 static void on_no(struct dmi_tracer *tracer, struct source *source,
                   const struct dmi_tracer_job *job) {
+  char name[DMI_NAME_TEXT];
+  dmi_tracer_name(tracer, source->uid, name);
   if (!source->is_over && !job->is_last)
     dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-            "member %" PRIu32 " is not in the trace: another process traces it", source->uid);
+            "%s is not in the trace: another process traces it", name);
   is_over(tracer, source);
 }
 
 static void on_too_much(struct dmi_tracer *tracer, struct source *source) {
+  char name[DMI_NAME_TEXT];
+  dmi_tracer_name(tracer, source->uid, name);
   dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-          "member %" PRIu32
-          " has sent more events than can be kept until they are written: the rest of them is not "
+          "%s has sent more events than can be kept until they are written: the rest of them is not "
           "in the trace",
-          source->uid);
+          name);
   is_over(tracer, source);
 }
 
@@ -318,9 +321,12 @@ static void begin(struct dmi_tracer *tracer, struct source *source, int64_t now)
 void dmi_tracer_file_ask(struct dmi_tracer *tracer) {
   const struct dmi_uids *uids = atomic_load(&process_of(tracer)->uids);
   const dmi_uid_t self = atomic_load(&tracer->self);
+  char name[DMI_NAME_TEXT];
   for (uint32_t i = 0; i < uids->num; i++) {
     if (uids->uid[i] <= tracer->asked) continue;
     tracer->asked = uids->uid[i];
+    dmi_member_name(process_of(tracer)->member, tracer->asked, name);
+    dmi_tracer_call(tracer, tracer->asked, name);
     if (self && tracer->asked != self) ask_member(tracer, tracer->asked, DMI_SEE_TRACE, 0);
   }
 }

@@ -10,6 +10,7 @@
 
 #include "base/trace_hold.h"
 #include "base/trace_piece.h"
+#include "core/member.h"
 #include "node/tracer.h"
 
 /* Something for the thread to do. */
@@ -32,6 +33,7 @@ struct dmi_tracer_job {
 };
 
 struct dmi_tracer_known;
+struct dmi_tracer_name; /* what a member is called */
 struct dmi_tracer_file;
 
 struct dmi_tracer {
@@ -43,7 +45,8 @@ struct dmi_tracer {
   struct dmi_mutex lock; /* guards these */
   struct dmi_tracer_job *first, **last;
   struct dmi_trace_holds holds; /* jobs there, or kept by the file */
-  bool closes;                  /* nothing comes any more */
+  struct dmi_tracer_name *called; /* the members that the daemon has asked */
+  bool closes;                    /* nothing comes any more */
   bool runs; /* the thread was made; the daemon's, or of who begins and ends the process */
   pthread_t pthread;
 
@@ -71,6 +74,11 @@ struct dmi_tracer {
 };
 
 /* ---- tracer.c ---- */
+
+/* The daemon: the member will be called so in lines, as "process 3 (node7)". */
+void dmi_tracer_call(struct dmi_tracer *tracer, dmi_uid_t uid, const char text[DMI_NAME_TEXT]);
+/* Any thread: what it is called. */
+void dmi_tracer_name(struct dmi_tracer *tracer, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
 
 /* A job is done. */
 void dmi_tracer_drop(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
