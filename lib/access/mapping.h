@@ -24,6 +24,12 @@ struct dmi_deferred_request {
   struct dmi_msg msg;
 };
 
+/* The call of this process that unmaps a mapping. */
+struct dmi_unmapper {
+  struct dmi_doing_called call; /* its name is NULL: not known */
+  char thread[40];              /* "thread NAME"; empty: it is not one of this process */
+};
+
 struct dmi_mapping {
   struct dmi_map map;    /* the core's part; first */
   uint64_t end;          /* base + page_size * page_num */
@@ -43,7 +49,8 @@ struct dmi_mapping {
   _Atomic uint64_t bytes;                     /* of nodes and slabs */
   _Atomic uint64_t faults;                    /* access/faults.h */
   uint64_t hand;                              /* of the pager: core/replace.h */
-  struct dmi_doing_call made; /* the call that made it, in this process; name: set last, once */
+  struct dmi_doing_call made;   /* the call that made it, in this process; name: set last, once */
+  struct dmi_unmapper unmapper; /* of the daemon thread */
 };
 
 /* Makes a mapping with one reference.  NULL: no memory. */

@@ -32,6 +32,8 @@ static uint64_t new_generation(void) {
 void dmi_space_init(struct dmi_space *space) {
   atomic_init(&space->table, NULL);
   atomic_init(&space->generation, new_generation());
+  atomic_init(&space->unmapped_lock, 0);
+  space->unmapped_num = 0;
 }
 
 static struct dmi_space_table *table_new(uint64_t num) {
@@ -83,6 +85,25 @@ void dmi_space_add(struct dmi_space *space, struct dmi_core *core, struct dmi_ma
   publish(space, fresh);
 }
 
+static void keep(struct dmi_space *space, const struct dmi_mapping *mapping) {
+  const struct dmi_map *map = &mapping->map;
+  dmi_lock(&space->unmapped_lock, DMI_RANK_LEAF);
+  space->unmapped[space->unmapped_num++ % DMI_UNMAPPED_KEPT] =
+      (struct dmi_unmapped){map->base, map->page_size, map->page_num, mapping->unmapper};
+  dmi_unlock(&space->unmapped_lock, DMI_RANK_LEAF);
+}
+
+bool dmi_space_unmapped(struct dmi_space *space, uint64_t addr, struct dmi_unmapped *unmapped) {
+  bool found = false;
+  dmi_lock(&space->unmapped_lock, DMI_RANK_LEAF);
+  for (uint32_t i = 0; i < DMI_UNMAPPED_KEPT && i < space->unmapped_num && !found; i++) {
+    *unmapped = space->unmapped[(space->unmapped_num - 1 - i) % DMI_UNMAPPED_KEPT];
+    found = addr - unmapped->base < unmapped->page_size * unmapped->page_num;
+  }
+  dmi_unlock(&space->unmapped_lock, DMI_RANK_LEAF);
+  return found;
+}
+
 struct dmi_mapping *dmi_space_remove(struct dmi_space *space, uint64_t base) {
   struct dmi_space_table *old = atomic_load(&space->table);
   uint64_t at = place(old, base);
@@ -93,6 +114,7 @@ struct dmi_mapping *dmi_space_remove(struct dmi_space *space, uint64_t base) {
   fresh = table_new(old->num - 1);
   memcpy(fresh->mapping, old->mapping, at * sizeof(old->mapping[0]));
   memcpy(&fresh->mapping[at], &old->mapping[at + 1], (old->num - at - 1) * sizeof(old->mapping[0]));
+  keep(space, mapping);
   publish(space, fresh);
   atomic_store(&space->generation, new_generation());
   return mapping;

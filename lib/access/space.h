@@ -11,9 +11,20 @@
 
 struct dmi_space_table;
 
+/* A mapping that is not there any more. */
+struct dmi_unmapped {
+  uint64_t base, page_size, page_num;
+  struct dmi_unmapper by;
+};
+
+#define DMI_UNMAPPED_KEPT 32 /* the last ones */
+
 struct dmi_space {
   struct dmi_space_table *_Atomic table;
-  _Atomic uint64_t generation; /* changes when a mapping is removed; differs between spaces */
+  _Atomic uint64_t generation;    /* changes when a mapping is removed; differs between spaces */
+  _Atomic uint32_t unmapped_lock; /* guards the rest */
+  uint32_t unmapped_num;          /* all so far; the last one is in place num - 1, modulo */
+  struct dmi_unmapped unmapped[DMI_UNMAPPED_KEPT];
 };
 
 void dmi_space_init(struct dmi_space *space);
@@ -29,6 +40,9 @@ struct dmi_mapping *dmi_space_find(struct dmi_space *space, uint64_t addr);
 /* The mapping that begins at or before this address, and the next one; NULL: none is known. */
 void dmi_space_near(const struct dmi_space *space, uint64_t addr, const struct dmi_mapping **below,
                     const struct dmi_mapping **above);
+/* Of the last mappings that were removed the newest one with this address.  False: none had it. Any
+ * thread. */
+bool dmi_space_unmapped(struct dmi_space *space, uint64_t addr, struct dmi_unmapped *unmapped);
 /* The first mapping that begins behind this address, NULL: none known here. */
 struct dmi_mapping *dmi_space_next(const struct dmi_space *space, uint64_t base);
 /* Calls `visit` for every mapping.  In the daemon thread, or inside an epoch. */

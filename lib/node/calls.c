@@ -9,9 +9,12 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+#include "base/epoch.h"
 #include "base/error.h"
 #include "core/heap.h"
 #include "core/member.h"
@@ -62,6 +65,7 @@ struct call {
   DMI_thread_t *thread;
   struct dmi_mapping *mapping;  /* LOOKUP: with a reference */
   struct dmi_doing_called made; /* MMAP: the call of the API */
+  struct dmi_unmapper unmapper; /* MUNMAP */
 };
 
 static void complete(struct call *call, int32_t error) {
@@ -193,6 +197,16 @@ static void thread_done(void *arg, int32_t error, int64_t value) {
 
 /* ---- Carrying out calls: the daemon thread -------------------------------------------------- */
 
+/* If the mapping is known here; so that later calls with an address of it can tell the place. */
+static void note_unmapper(struct dmi_process *process, const struct call *call) {
+  struct dmi_mapping *mapping;
+  dmi_epoch_enter();
+  mapping = dmi_space_find(&process->access.space, call->a);
+  if (mapping && mapping->map.base == call->a && mapping->map.tag == call->tag)
+    mapping->unmapper = call->unmapper;
+  dmi_epoch_leave();
+}
+
 static void begin_create(struct dmi_process *process, struct call *call) {
   uint32_t num;
   const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
@@ -236,6 +250,7 @@ static void begin(struct dmi_process *process, struct dmi_post *post) {
   } else if (call->kind == JOIN || call->kind == DETACH) {
     begin_thread(process, call);
   } else {
+    if (call->kind == MUNMAP) note_unmapper(process, call);
     ask_node(call, types[call->kind]);
   }
 }
@@ -370,8 +385,19 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
   return run(process, &call, status);
 }
 
+static struct call unmaps(uint64_t base, uint64_t tag) {
+  struct call call = {.kind = MUNMAP, .a = base, .tag = tag};
+  char name[17] = "";
+  (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+  call.unmapper.call = dmi_doing_called(&dmi_doing_mine.call);
+  snprintf(call.unmapper.thread, sizeof(call.unmapper.thread), "%s%s",
+           dmi_runtime_is_main() ? "the thread of DMI_main" : "thread ",
+           dmi_runtime_is_main() ? "" : name);
+  return call;
+}
+
 int32_t dmi_call_munmap(struct dmi_process *process, int64_t addr, DMI_local_status_t *status) {
-  struct call call = {.kind = MUNMAP, .a = (uint64_t)addr};
+  struct call call = unmaps((uint64_t)addr, DMI_TAG_USER);
   return run(process, &call, status);
 }
 
@@ -386,7 +412,7 @@ int32_t dmi_call_map(struct dmi_process *process, uint64_t page_size, uint64_t p
 }
 
 int32_t dmi_call_unmap(struct dmi_process *process, uint64_t base, uint64_t tag) {
-  struct call call = {.kind = MUNMAP, .a = base, .tag = tag};
+  struct call call = unmaps(base, tag);
   return dmi_error_of(run(process, &call, NULL));
 }
 
@@ -396,7 +422,9 @@ void dmi_call_unmap_later(struct dmi_process *process, uint64_t base, uint64_t t
     (void)dmi_call_unmap(process, base, tag);
     return;
   }
-  *call = (struct call){.kind = MUNMAP, .process = process, .heap = true, .a = base, .tag = tag};
+  *call = unmaps(base, tag);
+  call->process = process;
+  call->heap = true;
   post(process, call);
 }
 

@@ -12,6 +12,7 @@
 #include "access/mapping.h"
 #include "base/epoch.h"
 #include "base/error.h"
+#include "base/where.h"
 #include "core/heap.h"
 #include "core/syncop.h"
 #include "node/pager.h"
@@ -25,11 +26,16 @@ static bool is_call(const struct dmi_report *report, const char *part) {
 }
 
 /* "the mapping at 0x100000000 (3 pages of 100 bytes)" */
-static int put_mapping(char *text, size_t capacity, const struct dmi_mapping *mapping) {
+static int put_sizes(char *text, size_t capacity, uint64_t base, uint64_t page_num,
+                     uint64_t page_size) {
   return snprintf(text, capacity,
-                  "the mapping at 0x%" PRIx64 " (%" PRIu64 " page%s of %" PRIu64 " bytes)",
-                  mapping->map.base, mapping->map.page_num, mapping->map.page_num == 1 ? "" : "s",
-                  mapping->map.page_size);
+                  "the mapping at 0x%" PRIx64 " (%" PRIu64 " page%s of %" PRIu64 " byte%s)", base,
+                  page_num, page_num == 1 ? "" : "s", page_size, page_size == 1 ? "" : "s");
+}
+
+static int put_mapping(char *text, size_t capacity, const struct dmi_mapping *mapping) {
+  return put_sizes(text, capacity, mapping->map.base, mapping->map.page_num,
+                   mapping->map.page_size);
 }
 
 /* Why an address inside of a mapping is wrong: no mapping, or no object, begins there. */
@@ -88,9 +94,28 @@ static void near(uint64_t addr, const struct dmi_mapping **below,
   if (access) dmi_space_near(&access->space, addr, below, above);
 }
 
+/* The reason, if a mapping was there; else the text stays. */
+static void was_unmapped(char *text, uint64_t addr) {
+  struct dmi_access *access = dmi_runtime_access();
+  struct dmi_unmapped gone;
+  char where[TEXT / 4], place[DMI_WHERE_SIZE];
+  if (!access || !dmi_space_unmapped(&access->space, addr, &gone)) return;
+  put_sizes(where, sizeof(where), gone.base, gone.page_num, gone.page_size);
+  if (!gone.by.thread[0]) {
+    snprintf(text, TEXT, "%s was unmapped by another process", where);
+  } else if (!gone.by.call.name) {
+    snprintf(text, TEXT, "%s was unmapped", where);
+  } else {
+    dmi_where(place, sizeof(place), gone.by.call.caller);
+    snprintf(text, TEXT, "%s was unmapped by %s at %.300s, in %s", where, gone.by.call.name, place,
+             gone.by.thread);
+  }
+}
+
 static void about_address(char *text, const struct dmi_report *report) {
   const struct dmi_mapping *below, *above;
   uint64_t addr = (uint64_t)report->addr;
+  bool is_inside;
   if (report->size == DMI_REPORT_NOTHING) {
     snprintf(text, TEXT, "memory that it uses was unmapped meanwhile");
   } else if (report->addr == DMI_NULL) {
@@ -101,12 +126,13 @@ static void about_address(char *text, const struct dmi_report *report) {
     dmi_epoch_enter();
     near(addr, &below, &above);
     if (above && above->map.base >= DMI_SYSTEM_BASE) above = NULL;
-    if (below && addr < below->end) {
+    is_inside = below && addr < below->end;
+    if (is_inside)
       inside(text, report, below);
-    } else {
+    else
       outside(text, addr, below, above);
-    }
     dmi_epoch_leave();
+    if (!is_inside) was_unmapped(text, addr);
   }
 }
 
