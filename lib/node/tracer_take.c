@@ -204,7 +204,8 @@ static bool take_thread(void *arg, const struct dmi_trace_thread *thread) {
 
 /* ---- Of the process -------------------------------------------------------------------------- */
 
-/* Once more when its dmi_id is known. */
+/* Once more when its dmi_id is known.  What does not fit comes with the next piece, as do counts of
+ * lost records. */
 static void put_process(struct taking *taking) {
   struct dmi_tracer *tracer = taking->tracer;
   const int64_t id = atomic_load(&tracer->process->stream.id);
@@ -213,25 +214,25 @@ static void put_process(struct taking *taking) {
                                 .size = (uint64_t)getpid(),
                                 .begin = dmi_clock_ns()};
   if (tracer->begun && tracer->told_id == id) return;
-  (void)put_text(taking, &item, tracer->host);
+  if (!put_text(taking, &item, tracer->host)) return;
   tracer->begun = true;
   tracer->told_id = id;
 }
 
 /* The counter, if it has changed; not at the end, as it may change for ever. */
 static void put_pool(struct taking *taking) {
-  struct dmi_trace_item *last = &taking->tracer->pool;
+  struct dmi_trace_item *last = &taking->tracer->pool, now;
   struct dmi_pager_counts pool;
   dmi_pager_counts(taking->tracer->process->pager, &pool);
   if (last->kind && last->addr == pool.used && last->page == pool.copies &&
       last->size == pool.spilled)
     return;
-  *last = (struct dmi_trace_item){.kind = DMI_TRACE_POOL,
-                                  .begin = dmi_clock_ns(),
-                                  .addr = pool.used,
-                                  .page = pool.copies,
-                                  .size = pool.spilled};
-  (void)put(taking, last, NULL);
+  now = (struct dmi_trace_item){.kind = DMI_TRACE_POOL,
+                                .begin = dmi_clock_ns(),
+                                .addr = pool.used,
+                                .page = pool.copies,
+                                .size = pool.spilled};
+  if (put(taking, &now, NULL)) *last = now;
 }
 
 /* Records of threads for which there was no memory. */
