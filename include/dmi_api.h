@@ -970,7 +970,8 @@ int32_t DMI_barrier_destroy(int64_t addr);
 
 /*
  * Prepares *barrier_ptr for the calling thread's use of the barrier at `addr`.  It must stay in its
- * place until DMI_local_barrier_destroy.
+ * place until DMI_local_barrier_destroy.  Nothing is read at `addr`, as the barrier may be made
+ * later: if there is none, DMI_local_barrier_sync says so (DMI_EINVAL, DMI_EADDR).
  *
  * Errors: DMI_EINVAL when `barrier_ptr` is NULL.  DMI_ENOMEM.
  */
