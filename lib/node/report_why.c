@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "access/mapping.h"
@@ -94,6 +95,47 @@ static void near(uint64_t addr, const struct dmi_mapping **below,
   if (access) dmi_space_near(&access->space, addr, below, above);
 }
 
+/* The name of the memory of this process with this address, as /proc has it, in a buffer for free;
+ * "" has none.  NULL: there is none. */
+static char *own_memory(uint64_t addr) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  char *line = NULL, *name = NULL;
+  size_t capacity = 0;
+  uint64_t start, end;
+  int at;
+  while (maps && !name && getline(&line, &capacity, maps) > 0) {
+    at = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %*s %n", &start, &end, &at) != 2 || !at ||
+        addr - start >= end - start)
+      continue;
+    line[strcspn(line, "\n")] = 0;
+    name = strdup(line + at);
+  }
+  free(line);
+  if (maps) fclose(maps);
+  return name;
+}
+
+/* Between these addresses there are no variables, but the tables of sanitizers, beside mappings. */
+static bool may_be_pointer(uint64_t addr) {
+  return addr < DMI_FIRST_BASE || addr >= UINT64_C(1) << 46;
+}
+
+/* The reason, if the program has memory of its own there; else the text stays. */
+static void is_pointer(char *text, uint64_t addr) {
+  char *name = may_be_pointer(addr) ? own_memory(addr) : NULL;
+  const char *slash = name ? strrchr(name, '/') : NULL, *to = "";
+  if (!name) return;
+  if (strcmp(name, "[heap]") == 0)
+    to = ", to memory of malloc";
+  else if (strcmp(name, "[stack]") == 0)
+    to = ", to the stack";
+  snprintf(text, TEXT,
+           "it is a pointer of C%s%s%.100s; global addresses come from DMI_mmap and DMI_malloc", to,
+           slash ? ", into " : "", slash ? slash + 1 : "");
+  free(name);
+}
+
 /* The reason, if a mapping was there; else the text stays. */
 static void was_unmapped(char *text, uint64_t addr) {
   struct dmi_access *access = dmi_runtime_access();
@@ -132,14 +174,17 @@ static void about_address(char *text, const struct dmi_report *report) {
     else
       outside(text, addr, below, above);
     dmi_epoch_leave();
-    if (!is_inside) was_unmapped(text, addr);
+    if (!is_inside) {
+      is_pointer(text, addr);
+      was_unmapped(text, addr);
+    }
   }
 }
 
 /* Tells whether the range leaves the mapping, or only the page. */
 static void about_range(char *text, const struct dmi_report *report) {
   const struct dmi_mapping *in, *above;
-  uint64_t addr = (uint64_t)report->addr, size = (uint64_t)report->size, off, index;
+  uint64_t addr = (uint64_t)report->addr, size = (uint64_t)report->size, off, index, beyond;
   char where[TEXT / 2];
   snprintf(text, TEXT, "%s", dmi_error_text(DMI_ERANGE));
   if (report->size < 0) return;
@@ -149,14 +194,15 @@ static void about_range(char *text, const struct dmi_report *report) {
     put_mapping(where, sizeof(where), in);
     index = dmi_mapping_index(in, addr, &off);
     if (size > in->end - addr) {
-      snprintf(text, TEXT, "%" PRIu64 " of the %" PRIu64 " bytes are beyond the end of %s",
-               size - (in->end - addr), size, where);
+      beyond = size - (in->end - addr);
+      snprintf(text, TEXT, "%" PRIu64 " of the %" PRIu64 " bytes %s beyond the end of %s", beyond,
+               size, beyond == 1 ? "is" : "are", where);
     } else if (size > in->map.page_size - off) {
+      beyond = size - (in->map.page_size - off);
       snprintf(text, TEXT,
-               "%" PRIu64 " of the %" PRIu64
-               " bytes are beyond the end of the page, number %" PRIu64
+               "%" PRIu64 " of the %" PRIu64 " bytes %s beyond the end of the page, number %" PRIu64
                " of %s: they must lie in one",
-               size - (in->map.page_size - off), size, index, where);
+               beyond, size, beyond == 1 ? "is" : "are", index, where);
     }
   }
   dmi_epoch_leave();

@@ -10,6 +10,7 @@
 #include "multi.h"
 
 static int64_t addr, gone, report;
+static int64_t of_program = 1; /* no global address is that of a variable */
 static int32_t me;
 
 /* The line of the call, in this function, must have this text behind the place. */
@@ -67,10 +68,16 @@ __attribute__((noinline)) static void addresses(void) {
   REFUSED(DMI_read(-1, 8, &value, DMI_GET_READ, NULL), "DMI never gives out such an address");
   REFUSED(DMI_read(123, 8, &value, DMI_GET_READ, NULL),
           "addresses of DMI begin at 0x100000000: is");
+  REFUSED(DMI_read((int64_t)(intptr_t)&value, 8, &value, DMI_GET_READ, NULL),
+          "DMI_EADDR: it is a pointer of C.*; global addresses come from DMI_mmap and DMI_malloc$");
+  REFUSED(DMI_write((int64_t)(intptr_t)&of_program, 8, &value, DMI_PUT_WRITE, NULL),
+          "it is a pointer of C, into .*told_dmi.*; global addresses come from");
   REFUSED(DMI_munmap(addr + 8, NULL), "8 bytes after the start of the mapping .*: pass the start");
   REFUSED(DMI_free(addr), "DMI_EADDR: no object of DMI_malloc begins there, in the mapping at");
   REFUSED(DMI_read(addr + 296, 8, &value, DMI_GET_READ, NULL),
           "DMI_ERANGE: 4 of the 8 bytes are beyond the end of the mapping at");
+  REFUSED(DMI_read(addr + 293, 8, &value, DMI_GET_READ, NULL),
+          "DMI_ERANGE: 1 of the 8 bytes is beyond the end of the mapping at");
   REFUSED(
       DMI_fad(addr + 196, 1, &value, DMI_PUT_ATOMIC, NULL),
       "4 of the 8 bytes are beyond the end of the page, number 1 of the mapping at .* must lie");
