@@ -107,7 +107,8 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   ok(scalar(grep { $_->{args}{waits} eq 'poll' } @{ $calls{DMI_poll} // [] }), 'and for a notice');
   my ($watch) = grep { $_->{pid} == $killed } @{ $calls{DMI_watch} };
   ok($watch->{unfinished} && !$watch->{open}, 'the wait of the killed one did not end, but with it');
-  is(scalar(grep { $_->{unfinished} || $_->{open} } grep { $_->{pid} != $killed } DMITrace::long_waits($events)), 0, 'all others did');
+  my @unfinished = grep { ($_->{unfinished} || $_->{open}) && $_->{pid} != $killed } DMITrace::long_waits($events);
+  is(join(', ', map { "$_->{name} in $name{$_->{pid}} at $_->{ts}" } @unfinished), '', 'all others did');
   my %sent;
   $sent{ $_->{name} }++ for grep { $_->{ph} eq 'X' && $_->{cat} eq 'message' } @$events;
   ok($sent{"send $_"} && $sent{"receive $_"}, "$_ is sent and received") for qw(GRANT OWN ATOMIC DONE);
