@@ -243,7 +243,7 @@ static void clear(struct dmi_trace *trace) {
 
 /* Rings that were made later are at the front: the walk goes on where the last one had to stop, so
  * that a busy thread does not keep others from being taken. */
-void dmi_trace_take(struct dmi_trace *trace, const struct dmi_trace_taker *taker) {
+bool dmi_trace_take(struct dmi_trace *trace, const struct dmi_trace_taker *taker) {
   struct dmi_trace_ring *first, *begin, *ring;
   dmi_lock(&trace->lock, DMI_RANK_EVENT);
   first = trace->first;
@@ -255,4 +255,5 @@ void dmi_trace_take(struct dmi_trace *trace, const struct dmi_trace_taker *taker
   }
   trace->next = ring;
   clear(trace);
+  return !ring;
 }

@@ -106,6 +106,7 @@ struct dmi_trace_taker {
   bool (*thread)(void *arg, const struct dmi_trace_thread *thread);
   bool (*record)(void *arg, const struct dmi_trace_record *record);
 };
-void dmi_trace_take(struct dmi_trace *trace, const struct dmi_trace_taker *taker);
+/* True: nothing is left of what was there. */
+bool dmi_trace_take(struct dmi_trace *trace, const struct dmi_trace_taker *taker);
 
 #endif

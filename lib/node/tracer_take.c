@@ -167,22 +167,28 @@ static bool put_wait(struct taking *taking, const struct dmi_doing_state *state,
   return fits && put_text(taking, &item, name);
 }
 
-/* Before the records: the end of a wait that is told here comes behind it.  Of a program with very
- * many threads that wait some are told now, and others the next time. */
-static void put_waits(struct taking *taking) {
+/* When all records that were there at `now` have been put in: a wait that had begun long before
+ * comes behind the ends of its thread's earlier ones, and its own end comes behind it.  Of a
+ * program with very many threads that wait some are told now, and others the next time. */
+static void put_waits(struct taking *taking, int64_t now) {
   struct dmi_tracer *tracer = taking->tracer;
   struct dmi_doing_state state[WAITS];
-  const int64_t before = tracer->looked, now = dmi_clock_ns();
+  const int64_t looked = tracer->looked;
+  const uint64_t below = tracer->below;
+  const bool has_room = taking->piece->length < sizeof(taking->piece->bytes) / 2;
   uint32_t num;
-  if (now - before < DMI_TRACE_LONG) return;
-  num = dmi_doing_look(&tracer->process->access.doings, tracer->below ? tracer->below : UINT64_MAX,
-                       state, WAITS);
+  if (now - looked < DMI_TRACE_LONG) return;
+  num = dmi_doing_look(&tracer->process->access.doings, below ? below : UINT64_MAX, state, WAITS);
   tracer->looked = now;
   tracer->below = num == WAITS ? state[num - 1].number : 0;
   for (uint32_t i = 0; i < num; i++) {
     const int64_t since = state[i].since;
     if (state[i].what == DMI_DOING_NOTHING || now - since < DMI_TRACE_LONG) continue;
-    if (!put_wait(taking, &state[i], now)) return;
+    if (put_wait(taking, &state[i], now)) continue;
+    if (has_room) return;
+    tracer->looked = looked; /* all of them with the next piece */
+    tracer->below = below;
+    return;
   }
 }
 
@@ -245,11 +251,11 @@ static void put_unseen(struct taking *taking) {
 bool dmi_tracer_take(struct dmi_tracer *tracer, struct dmi_tracer_piece *piece) {
   struct taking taking = {.tracer = tracer, .piece = piece};
   const struct dmi_trace_taker taker = {&taking, take_thread, take_record};
+  const int64_t now = dmi_clock_ns();
   piece->length = 0;
   put_process(&taking);
   if (dmi_trace_on(tracer->trace)) put_pool(&taking);
   put_unseen(&taking);
-  put_waits(&taking);
-  dmi_trace_take(tracer->trace, &taker);
+  if (dmi_trace_take(tracer->trace, &taker)) put_waits(&taking, now);
   return piece->length != 0;
 }
