@@ -117,11 +117,11 @@ static void name_member(const struct dmi_member *m, uint32_t uid, bool with_pid,
   const struct dmi_record *record = peer || !m->coord ? NULL : dmi_coord_find(m->coord, uid);
   const struct dmi_node_info *info = peer ? &peer->info : record ? &record->info : NULL;
   dmi_id_t dmi_id = peer ? peer->dmi_id : record ? record->dmi_id : (dmi_id_t){0};
-  char pid[24] = "";
+  char pid[17] = "";
   if (info && with_pid && info->birth.pid)
     snprintf(pid, sizeof(pid), ", pid %" PRIu32, info->birth.pid);
   if (info) {
-    snprintf(text, DMI_NAME_TEXT, "process %u (%.100s%s)%s", dmi_id.n, info->host, pid,
+    snprintf(text, DMI_NAME_TEXT, "process %u (%.90s%s)%s", dmi_id.n, info->host, pid,
              peer && peer->left ? ", which has left the program," : "");
   } else {
     snprintf(text, DMI_NAME_TEXT, "a process that has left");
