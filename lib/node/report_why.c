@@ -99,7 +99,7 @@ static void near(uint64_t addr, const struct dmi_mapping **below,
  * "" has none.  NULL: there is none. */
 static char *own_memory(uint64_t addr) {
   FILE *maps = fopen("/proc/self/maps", "re");
-  char *line = NULL, *name = NULL;
+  char *line = NULL, *name = NULL, *gone;
   size_t capacity = 0;
   uint64_t start, end;
   int at;
@@ -109,6 +109,8 @@ static char *own_memory(uint64_t addr) {
         addr - start >= end - start)
       continue;
     line[strcspn(line, "\n")] = 0;
+    gone = strstr(line + at, " (deleted)"); /* compiled again since it runs */
+    if (gone) *gone = 0;
     name = strdup(line + at);
   }
   free(line);
