@@ -19,4 +19,11 @@ my $second = $t->spawn([$t->build . '/bin/dmirun', -l => 0, -i => '127.0.0.1', -
 $second->expect_out(qr/^thread of pear, 3$/m);    # it has its own arguments
 $first->expect_out(qr/^thread of apple, 2$/m);
 $first->expect_verdict('init', 6, $second);
+
+# A program without DMI_init: nobody would read them.
+my $without = $t->compile('test/multi/cluster_dmi.c');
+my $refused = $t->spawn([$t->build . '/bin/dmirun', -l => 0, -i => '127.0.0.1', -p => 9, $without, 'kiwi'], name => 'refused');
+$refused->wait_exit(2);
+like($refused->err, qr/^dmi: kiwi: a process that joins \(dmirun -i\) has no arguments, as DMI_main does not run in it /m,
+  'arguments of a process that joins are refused');
 $t->done;

@@ -123,7 +123,19 @@ is(said('value', op => '17'), 'for the end of a remote function', 'a value');
 is(said('servers', there => 1, wanted => 3), 'for processes that run remote functions, there are: 1 of 3', 'servers');
 is(said('tasks', there => 10, wanted => 64), 'for tasks of a farm, done: 10 of 64', 'tasks');
 is(said('scale', wanted => 4), 'for the 4 threads of DMI_rescale', 'a phase of DMI_rescale');
+is(said('status'), 'for a call that was begun with a status', 'a status');
+is(said('coordinator'), 'for an answer of the process that orders joins and leaves', 'the coordinator');
+is(said('process'), 'for an answer of the process of a thread', 'a process');
+is(said('poll'), 'for a notice (a process joins or leaves)', 'a notice');
+is(said('suspend'), 'until another thread wakes it', 'DMI_suspend');
 is(said('something'), 'for something', 'what a later version may say');
+is(said('thread', joins => { member => 2, number => 7 }), 'for thread 7 of process 1 (h2)', 'the end of a thread');
+$text = DMI::LookText::threads({ objects => {}, members => [
+  member(1, threads => [thread(1, 'thread', joins => { member => 2, number => 7 }), thread(2, 'cond', page => 0, mapping => '0x0'), thread(3, 'watch')]),
+  member(2, threads => [thread(7, 'lock')])] });
+like($text, qr/^    waits for thread 7 of process 1 \(h2\): in DMI_call at p\.c:7 \(f\), for 2\.5 s$/m, 'and what that one does');
+like($text, qr/^    waits for a signal of the condition at 0x10 \(page 0 of the mapping at 0x0\)$/m, 'a condition');
+like($text, qr/^    waits until the bytes at 0x10 change$/m, 'a watch');
 
 # ---- Hot pages ---------------------------------------------------------------------------------
 
