@@ -81,6 +81,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
       'which waits for DMI_main');
     is(scalar(() = $out =~ /DEADLOCK/g), 1, 'there is one deadlock');
   }
+  look($second, '--dump', $t->dir . '/deadlock');
+  open my $dump, '<', $t->dir . '/deadlock' or die;
+  is(scalar(grep { /^DEADLOCK/ } <$dump>), 1, 'and in what --dump writes');
   away($first, $second);
 }
 
