@@ -88,7 +88,7 @@ struct dmi_sharer *dmi_copyset_choose(const struct dmi_core *core, const struct 
     if (sum > least || (sum == least && best && best->depth >= sharer->depth)) continue;
     if (sharer->uid == to || !core->is_member(core->arg, sharer->uid)) continue;
     /* it would send by the network of this host, as the owner does */
-    if (core->is_near && core->is_near(core->arg, sharer->uid)) continue;
+    if (dmi_is_near(core, sharer->uid)) continue;
     best = sharer;
     least = sum;
   }

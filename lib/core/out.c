@@ -33,29 +33,35 @@ bool dmi_out_take(struct dmi_out *out, struct dmi_act *act) {
   return true;
 }
 
-struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type) {
-  struct dmi_act *act;
+/* The next one, of which nothing is set. */
+static inline struct dmi_act *next(struct dmi_out *out) {
   if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
+  return &out->act[out->num++];
+}
+
+/* One with a message, for the caller to fill in. */
+static inline struct dmi_act *next_message(struct dmi_out *out, enum dmi_act_type type,
+                                           uint32_t uid) {
+  struct dmi_act *act = next(out);
+  act->type = (uint8_t)type;
+  act->to = uid;
+  act->req = NULL;
+  return act;
+}
+
+struct dmi_act *dmi_out_add(struct dmi_out *out, enum dmi_act_type type) {
+  struct dmi_act *act = next(out);
   memset(act, 0, sizeof(*act));
   act->type = (uint8_t)type;
   return act;
 }
 
 void dmi_out_send(struct dmi_out *out, uint32_t to, const struct dmi_msg *msg) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
-  act->type = DMI_ACT_SEND;
-  act->to = to;
-  act->req = NULL;
-  act->msg = *msg;
+  next_message(out, DMI_ACT_SEND, to)->msg = *msg;
 }
 
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
+  struct dmi_act *act = next(out);
   req->error = error;
   act->type = DMI_ACT_COMPLETE;
   act->to = 0;
@@ -63,32 +69,16 @@ void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error) {
 }
 
 void dmi_out_defer(struct dmi_out *out, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
-  act->type = DMI_ACT_DEFER;
-  act->to = from;
-  act->req = NULL;
-  act->msg = *msg;
+  next_message(out, DMI_ACT_DEFER, from)->msg = *msg;
 }
 
 void dmi_out_hold(struct dmi_out *out, uint32_t from, struct dmi_msg *msg) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
-  act->type = DMI_ACT_HOLD;
-  act->to = from;
-  act->req = NULL;
-  act->msg = *msg;
+  next_message(out, DMI_ACT_HOLD, from)->msg = *msg;
   *msg = (struct dmi_msg){0};
 }
 
 void dmi_out_stalled(struct dmi_out *out, const struct dmi_page *page) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
-  memset(act, 0, sizeof(*act));
-  act->type = DMI_ACT_STALLED;
+  struct dmi_act *act = dmi_out_add(out, DMI_ACT_STALLED);
   act->msg.map = page->map->base;
   act->msg.page = page->index;
 }
@@ -111,16 +101,11 @@ struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page 
   return msg;
 }
 
-/* A copy of what was just stored in smaller parts has to wait for them, so that a message of a short
- * operation costs more to copy than to make. */
+/* A copy of what was just stored in smaller parts has to wait for them, so that a message of a
+ * short operation costs more to copy than to make. */
 struct dmi_msg *dmi_out_about(struct dmi_out *out, uint32_t to, const struct dmi_core *core,
                               const struct dmi_page *page, enum dmi_msg_type type) {
-  struct dmi_act *act;
-  if (out->num == out->capacity) grow(out);
-  act = &out->act[out->num++];
-  act->type = DMI_ACT_SEND;
-  act->to = to;
-  act->req = NULL;
+  struct dmi_act *act = next_message(out, DMI_ACT_SEND, to);
   begin(&act->msg, core, page, type);
   return &act->msg;
 }

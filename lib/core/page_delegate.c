@@ -32,7 +32,7 @@ bool dmi_delegate_decide(struct dmi_core *core, struct dmi_page *page, struct dm
   bool near;
   /* we are the owner, so it is not needed, and nobody waits */
   if (req->origin == core->self) return false;
-  near = core->is_near && core->is_near(core->arg, req->origin);
+  near = dmi_is_near(core, req->origin);
   if (!direct && !near && page->frame) sharer = dmi_copyset_choose(core, page, req->origin);
   if (sharer) {
     msg = dmi_msg_about(core, page, DMI_MSG_DELEGATE);

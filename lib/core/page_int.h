@@ -18,6 +18,11 @@
                struct dmi_req *own, struct dmi_out *out);
 DMI_MSGS_PAGE(DMI_PAGE_HANDLER)
 
+/* Do bytes reach this member without a network? */
+static inline bool dmi_is_near(const struct dmi_core *core, dmi_uid_t uid) {
+  return core->is_near && core->is_near(core->arg, uid);
+}
+
 /* ---- out.c ---- */
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* Adds DMI_ACT_STALLED. */
@@ -27,8 +32,8 @@ void dmi_out_hold(struct dmi_out *out, dmi_uid_t from, struct dmi_msg *msg);
 /* A message about this page; its other fields are zero. */
 struct dmi_msg dmi_msg_about(const struct dmi_core *core, const struct dmi_page *page,
                              enum dmi_msg_type type);
-/* The same, made where it stays: appends the sending of it, for the caller to fill in before anything
- * else is appended. */
+/* The same, made where it stays: appends the sending of it, for the caller to fill in before
+ * anything else is appended. */
 struct dmi_msg *dmi_out_about(struct dmi_out *out, uint32_t to, const struct dmi_core *core,
                               const struct dmi_page *page, enum dmi_msg_type type);
 
