@@ -89,6 +89,22 @@ static int32_t check_domain(struct dmi_access *access, const struct set *set,
 
 /* ---- Making and freeing --------------------------------------------------------------------- */
 
+int32_t dmi_rwset_no_element(const struct set *set, int64_t element) {
+  return dmi_because_so(DMI_ERANGE,
+                        "an element does not exist: %" PRId64 " of %" PRId64 " (DMI_rwset_init)",
+                        element, set->element_num);
+}
+
+int32_t dmi_rwset_no_domain(const struct set *set, int32_t my_id) {
+  return dmi_because_so(DMI_EINVAL, "my_id is no domain of this set: %d of %" PRId64, my_id,
+                        set->rwset_num);
+}
+
+int32_t dmi_rwset_too_large(const struct set *set, int32_t num) {
+  return dmi_because_so(DMI_ESIZE, "%d elements of %" PRId64 " bytes are too large", num,
+                        set->element_size);
+}
+
 int32_t dmi_rwset_init(struct dmi_access *access, int64_t addr, int64_t element_num,
                        int64_t element_size, int32_t rwset_num) {
   struct set set = {.magic = MAGIC,
@@ -147,9 +163,7 @@ static int32_t find_values(struct dmi_access *access, const struct set *set, con
   int32_t error = item ? DMI_OK : DMI_ENOMEM;
   for (int32_t i = 0; i < num && error == DMI_OK; i++) {
     if (element[i] < 0 || element[i] >= set->element_num)
-      error = dmi_because_so(
-          DMI_ERANGE, "an element does not exist: %" PRId64 " of %" PRId64 " (DMI_rwset_init)",
-          element[i], set->element_num);
+      error = dmi_rwset_no_element(set, element[i]);
     item[i] = (struct dmi_group_item){set->where + element[i] * CELL, CELL, i * CELL};
   }
   if (error == DMI_OK) error = dmi_group_new(access, item, (uint64_t)num, &group);
@@ -160,11 +174,6 @@ static int32_t find_values(struct dmi_access *access, const struct set *set, con
   dmi_group_unref(group);
   free(item);
   return error;
-}
-
-int32_t dmi_rwset_too_large(const struct set *set, int32_t num) {
-  return dmi_because_so(DMI_ESIZE, "%d elements of %" PRId64 " bytes are too large", num,
-                        set->element_size);
 }
 
 static int32_t make_reads(struct dmi_access *access, const struct set *set, const int64_t *element,
@@ -191,9 +200,7 @@ int32_t dmi_rwset_open(struct dmi_access *access, int64_t addr, int32_t my_id,
   struct dmi_rwset *rwset;
   int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
-  if (my_id < 0 || my_id >= set.rwset_num)
-    return dmi_because_so(DMI_EINVAL, "my_id is no domain of this set: %d of %" PRId64, my_id,
-                          set.rwset_num);
+  if (my_id < 0 || my_id >= set.rwset_num) return dmi_rwset_no_domain(&set, my_id);
   error = get(access, set.table, &head, sizeof(head));
   if (error == DMI_OK) error = get(access, dmi_rwset_domain(&set, my_id), &domain, sizeof(domain));
   if (error == DMI_OK) error = check_domain(access, &set, &domain);

@@ -6,7 +6,6 @@
  * counts it in `conflicts` before it counts itself in `decomposed`.  So a process that finds all
  * domains in `decomposed` also finds every conflict there is.
  */
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -34,9 +33,7 @@ static int32_t sort_members(const struct set *set, const int64_t *element, int32
                             struct member *member) {
   for (int32_t i = 0; i < num; i++) {
     if (element[i] < 0 || element[i] >= set->element_num)
-      return dmi_because_so(
-          DMI_ERANGE, "an element does not exist: %" PRId64 " of %" PRId64 " (DMI_rwset_init)",
-          element[i], set->element_num);
+      return dmi_rwset_no_element(set, element[i]);
     member[i] = (struct member){element[i], i};
   }
   if (num) qsort(member, (size_t)num, sizeof(*member), by_element);
@@ -149,9 +146,7 @@ int32_t dmi_rwset_decompose(struct dmi_access *access, int64_t addr, int32_t my_
   struct member *member;
   int32_t error = dmi_rwset_load(access, addr, &set);
   if (error != DMI_OK) return error;
-  if (my_id < 0 || my_id >= set.rwset_num)
-    return dmi_because_so(DMI_EINVAL, "my_id is no domain of this set: %d of %" PRId64, my_id,
-                          set.rwset_num);
+  if (my_id < 0 || my_id >= set.rwset_num) return dmi_rwset_no_domain(&set, my_id);
   member = malloc(((size_t)num + 1) * sizeof(*member));
   if (!member) return DMI_ENOMEM;
   error = sort_members(&set, element, num, member);

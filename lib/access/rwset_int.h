@@ -48,7 +48,10 @@ static inline int64_t dmi_rwset_domain(const struct set *set, int64_t my_id) {
 int32_t dmi_rwset_put(struct dmi_access *access, int64_t addr, const void *from, int64_t size);
 int32_t dmi_rwset_map(struct dmi_access *access, int64_t page_size, int64_t page_num,
                       int64_t *addr);
-/* The error of so many elements that cannot be in a buffer. */
+/* The errors of an element or a domain that the set has not, and of so many elements that cannot be
+ * in a buffer. */
+int32_t dmi_rwset_no_element(const struct set *set, int64_t element);
+int32_t dmi_rwset_no_domain(const struct set *set, int32_t my_id);
 int32_t dmi_rwset_too_large(const struct set *set, int32_t num);
 /* Reads and checks the set at an address. */
 int32_t dmi_rwset_load(struct dmi_access *access, int64_t addr, struct set *set);
