@@ -6,6 +6,7 @@
 #include "api/local.h"
 
 #include <inttypes.h>
+
 #include "api/reported.h"
 #include "base/error.h"
 #include "access/rwset.h"

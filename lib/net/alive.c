@@ -31,6 +31,10 @@ bool dmi_alive_is_silence(int error) {
          error == EHOSTDOWN || error == ENETDOWN;
 }
 
+bool dmi_alive_is_closed(int error) {
+  return error == EPIPE || error == ECONNRESET;
+}
+
 void dmi_alive_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error) {
   if (error == EPROTO) { /* of ring.c */
     snprintf(why, DMI_NET_WHY, "%s: it wrote into the shared memory what no process would", what);

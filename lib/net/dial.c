@@ -219,10 +219,9 @@ static void closed(struct dmi_dial *dial, int error) {
   failed(dial, false);
 }
 
-/* Connecting, or sending CALL, has failed. A reset means that the other side has already closed
- * it. */
+/* Connecting, or sending CALL, has failed. */
 static void broken(struct dmi_dial *dial, int error) {
-  if (error == ECONNRESET || error == EPIPE)
+  if (dmi_alive_is_closed(error))
     closed(dial, error);
   else
     no_connection(dial, error);

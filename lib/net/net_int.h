@@ -437,6 +437,9 @@ void dmi_conn_free_all(struct dmi_net *net);
 /* alive.c */
 /* true if this errno of a link says that the machine is silent */
 bool dmi_alive_is_silence(int error);
+/* true if it says that the other end has closed the connection, and takes no more: what it sent
+ * before may still be to be received */
+bool dmi_alive_is_closed(int error);
 /* Writes why a connection is lost: "WHAT: error", or how long its machine has been silent. */
 void dmi_alive_why(const struct dmi_net *net, char why[DMI_NET_WHY], const char *what, int error);
 /* True if data is in flight; nothing came back since `*since`. Otherwise *since is `now`. */

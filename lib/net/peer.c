@@ -11,7 +11,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,11 +226,6 @@ void dmi_peer_lost(struct dmi_net_peer *peer, const char *why) {
 /* ---- What other threads could not do themselves
  * -------------------------------------------------- */
 
-/* The other end takes no more, and has perhaps sent more. */
-static bool is_gone(int error) {
-  return error == EPIPE || error == ECONNRESET;
-}
-
 void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (peer->conn != NULL) dmi_lend_resume(peer->conn);
   dmi_lock(&peer->lock, DMI_RANK_PEER);
@@ -245,7 +239,7 @@ void dmi_peer_serve(struct dmi_net_peer *peer) {
   if (broken != 0) {
     if (peer->conn != NULL && !dmi_lend_take(peer->conn)) return;
     /* Its last messages may say why it has gone. */
-    if (peer->conn != NULL && is_gone(broken) && dmi_lend_rest(peer->conn)) return;
+    if (peer->conn != NULL && dmi_alive_is_closed(broken) && dmi_lend_rest(peer->conn)) return;
     char why[DMI_NET_WHY];
     dmi_alive_why(peer->net, why, "sending to it failed", broken);
     if (peer->conn != NULL) {

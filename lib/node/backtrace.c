@@ -25,18 +25,22 @@
 #define FRAMES 64
 #define OWN 2 /* frames: dmi_backtrace_say, DMI_backtrace */
 
+void dmi_backtrace_thread(struct dmi_safe *line) {
+  char name[17] = "";
+  if (dmi_runtime_is_main()) {
+    dmi_safe_add(line, "the thread of DMI_main");
+    return;
+  }
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
+  dmi_safe_add(line, "thread ");
+  dmi_safe_add(line, name);
+}
+
 void dmi_backtrace_who(struct dmi_safe *line) {
   const struct dmi_process *process = dmi_runtime_process();
   int64_t id = process ? atomic_load(&process->stream.id) : -1;
-  char name[17] = "";
-  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
   if (dmi_in_function) dmi_safe_add(line, "DMI_function, in ");
-  if (dmi_runtime_is_main()) {
-    dmi_safe_add(line, "the thread of DMI_main");
-  } else {
-    dmi_safe_add(line, "thread ");
-    dmi_safe_add(line, name);
-  }
+  dmi_backtrace_thread(line);
   if (id >= 0) {
     dmi_safe_add(line, " of process ");
     dmi_safe_number(line, (uint64_t)id);

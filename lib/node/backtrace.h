@@ -6,8 +6,9 @@
 
 #include "base/safe.h"
 
-/* Adds which thread calls, of which process: "thread dmi-thread 1 of process 2".  Also in a handler
- * of a signal. */
+/* Adds which thread calls: "thread dmi-thread 1"; and which of which process: "thread dmi-thread 1
+ * of process 2".  Also in a handler of a signal. */
+void dmi_backtrace_thread(struct dmi_safe *line);
 void dmi_backtrace_who(struct dmi_safe *line);
 
 /* Writes a line to stderr with `why`, the host, the process and the thread, and below it a line for

@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/epoch.h"
 #include "base/error.h"
 #include "core/heap.h"
 #include "core/member.h"
 #include "core/root.h"
+#include "node/backtrace.h"
 #include "node/runtime.h"
 
 enum kind {
@@ -387,12 +387,11 @@ int32_t dmi_call_mmap(struct dmi_process *process, int64_t *addr, int64_t page_s
 
 static struct call unmaps(uint64_t base, uint64_t tag) {
   struct call call = {.kind = MUNMAP, .a = base, .tag = tag};
-  char name[17] = "";
-  (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+  struct dmi_safe thread = {.len = 0};
+  dmi_backtrace_thread(&thread);
   call.unmapper.call = dmi_doing_called(&dmi_doing_mine.call);
-  snprintf(call.unmapper.thread, sizeof(call.unmapper.thread), "%s%s",
-           dmi_runtime_is_main() ? "the thread of DMI_main" : "thread ",
-           dmi_runtime_is_main() ? "" : name);
+  snprintf(call.unmapper.thread, sizeof(call.unmapper.thread), "%.*s", (int)thread.len,
+           thread.text);
   return call;
 }
 

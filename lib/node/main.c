@@ -12,7 +12,6 @@
 #include "node/check.h"
 #include "node/fatal.h"
 #include "node/parent.h"
-#include "node/report.h"
 #include "node/runtime.h"
 #include "node/viewer.h"
 
