@@ -388,8 +388,10 @@ bool dmi_large_ahead(size_t size, size_t bytes) {
     span = to_touch(class, bytes, &ready);
     if (!span && ready < bytes) span = span_ahead(class, holds);
   }
-  touching = span ? span : touching;
-  if (span) from = next_piece(span, &piece);
+  if (span) {
+    touching = span;
+    from = next_piece(span, &piece);
+  }
   pthread_mutex_unlock(&lock);
   if (!span) return false;
   /* this changes no byte, so others may use the slots meanwhile */

@@ -173,23 +173,20 @@ static bool put_wait(struct taking *taking, const struct dmi_doing_state *state,
 static void put_waits(struct taking *taking, int64_t now) {
   struct dmi_tracer *tracer = taking->tracer;
   struct dmi_doing_state state[WAITS];
-  const int64_t looked = tracer->looked;
-  const uint64_t below = tracer->below;
   const bool has_room = taking->piece->length < sizeof(taking->piece->bytes) / 2;
   uint32_t num;
-  if (now - looked < DMI_TRACE_LONG) return;
-  num = dmi_doing_look(&tracer->process->access.doings, below ? below : UINT64_MAX, state, WAITS);
-  tracer->looked = now;
-  tracer->below = num == WAITS ? state[num - 1].number : 0;
+  if (now - tracer->looked < DMI_TRACE_LONG) return;
+  num = dmi_doing_look(&tracer->process->access.doings, tracer->below ? tracer->below : UINT64_MAX,
+                       state, WAITS);
   for (uint32_t i = 0; i < num; i++) {
     const int64_t since = state[i].since;
     if (state[i].what == DMI_DOING_NOTHING || now - since < DMI_TRACE_LONG) continue;
     if (put_wait(taking, &state[i], now)) continue;
-    if (has_room) return;
-    tracer->looked = looked; /* all of them with the next piece */
-    tracer->below = below;
-    return;
+    if (!has_room) return; /* all of them with the next piece */
+    break;
   }
+  tracer->looked = now;
+  tracer->below = num == WAITS ? state[num - 1].number : 0;
 }
 
 static bool take_thread(void *arg, const struct dmi_trace_thread *thread) {
