@@ -8,6 +8,7 @@ use DMI::Waits ();
 
 my $HOTTEST = 10;       # pages that are shown
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
+my $NO_ANSWER = 'gives no answer: it is stopped, its DMI_function takes long, or its machine is silent';
 my $MOMENT = 1e9;       # ns of a wait that may be over before the last answer comes
 
 # Text of other machines, without control characters.
@@ -159,7 +160,7 @@ sub owner_of {
 
 sub silent {
   my ($all, @silent) = @_;
-  return join '', map { "\n" . named($_) . " gives no answer: it is stopped, its DMI_function takes long, or its machine is silent\n" } @silent;
+  return join '', map { "\n" . named($_) . " $NO_ANSWER\n" } @silent;
 }
 
 # ---- dmirun --threads --------------------------------------------------------------------------
@@ -227,8 +228,8 @@ sub barrier_text {
   return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
   # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
   return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
-  my $more = !$fits || $left < 1 ? 'those that are missing have' : $left == 1 ? 'the missing one has' : "the $left that are missing have";
-  return "$text; $more not used this barrier before, or " . ($more =~ /have/ ? 'have' : 'has') . ' ended; ' . elsewhere($waits);
+  my ($who, $have) = !$fits || $left < 1 ? ('those that are missing', 'have') : $left == 1 ? ('the missing one', 'has') : ("the $left that are missing", 'have');
+  return "$text; $who $have not used this barrier before, or $have ended; " . elsewhere($waits);
 }
 
 # "rank 2 of process 1 (host)"
@@ -316,7 +317,7 @@ sub wait_once {
 sub process {
   my ($waits, $member) = @_;
   my $text = named($member) . "\n";
-  return "$text  gives no answer: it is stopped, its DMI_function takes long, or its machine is silent\n" if $member->{silent};
+  return "$text  $NO_ANSWER\n" if $member->{silent};
   my $any;
   for my $thread ($waits->threads($member->{member})) {
     next if $thread->{who} eq 'other' && !defined $thread->{call};
