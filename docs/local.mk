@@ -5,7 +5,7 @@
 # Which pages there are is known only then; man/list names them.
 
 dist_doc_DATA = docs/tutorial.md docs/cxx.md docs/python.md docs/memory-model.md docs/running.md docs/security.md docs/cluster.md \
-	docs/farm.md docs/slurm.md docs/examples.md docs/porting.md docs/trace.md docs/troubleshooting.md docs/timeline.svg
+	docs/farm.md docs/slurm.md docs/examples.md docs/porting.md docs/trace.md docs/trace.schema.json docs/troubleshooting.md docs/timeline.svg
 
 # For Japanese readers, and their man pages: docs/ja/*.7.pod.
 jadocdir = $(docdir)/ja

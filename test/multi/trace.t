@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # trace.t - dmirun --trace: the trace of a program whose processes join, leave and are killed is valid
-# and complete; clocks that differ are aligned; a slow disk costs events, and not the program.
+# and complete, and fits the schema that is installed; clocks that differ are aligned; a slow disk costs
+# events, and not the program.
 use strict;
 use warnings;
 use FindBin;
@@ -63,6 +64,7 @@ sub faults_are_none {
   my @faults = DMITrace::faults($events, %opt);
   is(scalar @faults, 0, "$what: the trace has no faults") or diag(map { "$_\n" } @faults[0 .. ($#faults < 20 ? $#faults : 20)]);
 }
+my @files;    # that have an end
 sub marks { my ($events, $name) = @_; return grep { $_->{ph} eq 'i' && $_->{name} eq $name } @$events }
 sub lost { my ($events) = @_; my $sum = 0; $sum += $_->{args}{count} for marks($events, 'events lost'); return $sum }
 sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep { $_->{name} eq 'process_name' } @$events }
@@ -87,6 +89,7 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   $first->expect_out(qr/^over/m);
   $_->wait_exit(0) for $first, $second;
 
+  push @files, $file;
   my $events = trace_of($file);
   my %name = named($events);
   is(scalar keys %name, 4, 'the trace has four processes');
@@ -164,6 +167,7 @@ sub locks_of { return grep { $_->{name} eq 'DMI_mutex_lock' && $_->{args}{waits}
   $t->wait_looking(sub { return 2 == locks_of(eval { DMITrace::read_trace($file, open => 1) } // []) }, 'both waits are in the file of a witness');
   $witness->signal('INT');
   $witness->wait_exit(0);
+  push @files, $file;
   my @locks = locks_of(trace_of($file));
   is(scalar @locks, 2, 'both waits are there');
   is(scalar(grep { $_->{unfinished} } @locks), 2, 'and say that they have not ended');
@@ -186,6 +190,7 @@ SKIP: {
   $first->expect_out(qr/^works/m);
   $first->signal('INT');
   $_->wait_exit(0) for $first, $second;
+  push @files, $file;
   my $events = trace_of($file);
   is(lost($events), 0, 'no events were lost');
   faults_are_none($events, 'clocks that differ');
@@ -249,6 +254,7 @@ SKIP: {
   open my $out, '>:raw', $file or die $!;
   print $out $text;
   close $out or die $!;
+  push @files, $file;
   my $events = trace_of($file);
   cmp_ok(lost($events), '>', 0, 'events were left out, and the trace says how many: ' . lost($events));
   is(scalar(grep { !/^[sf] |arrow/ } DMITrace::faults($events)), 0, 'the trace of a slow disk is valid');
@@ -275,6 +281,65 @@ for my $turn (1 .. 4) {
   $first->wait_exit(signal => 'KILL');
   my $events = trace_of($file, open => 1);
   cmp_ok(scalar @$events, '>', 5, 'of a killed process there is what it had written');
+}
+
+# ---- The schema --------------------------------------------------------------------------------
+
+# What Python's jsonschema says of files, by name.
+my ($python) = grep { -x && system("$_ -c 'import jsonschema' 2>/dev/null") == 0 } '/usr/bin/python3', map { "$_/python3" } split /:/, $ENV{PATH};
+sub misfits {
+  my $top = $t->top;
+  my @said = `$python '$top/test/multi/fits_schema.py' '$top/docs/trace.schema.json' @_ 2>&1`;
+  is($? >> 8, @said ? 1 : 0, 'its status says whether something is wrong');
+  my %of;
+  for (@said) { /^([^:]+): (.*)$/ and push @{ $of{$1} }, $2 }
+  return %of;
+}
+
+# An event of each kind, changed: what is said of that.
+my @damages = (
+  ['a kind that there is not', 'X', sub { $_[0]{ph} = 'Y' }, qr/^1\.ph: /],
+  ['no process', 'X', sub { delete $_[0]{pid} }, qr/^1: 'pid' is a required/],
+  ['a thread that is no number', 'X', sub { $_[0]{tid} = 'main' }, qr/^1\.tid: 'main' is not of type/],
+  ['a name that is empty', 'X', sub { $_[0]{name} = '' }, qr/^1\.name: '' /],
+  ['a slice without length', 'X', sub { delete $_[0]{dur} }, qr/^1: 'dur' is a required/],
+  ['a slice whose length is 0', 'X', sub { $_[0]{dur} = 0 }, qr/^1\.dur: 0 /],
+  ['a time that is a text', 'X', sub { $_[0]{ts} = 'now' }, qr/^1\.ts: 'now' is not of type 'number'/],
+  ['arguments that are a list', 'X', sub { $_[0]{args} = [] }, qr/^1\.args: \[\] is not of type 'object'/],
+  ['a field that there is not', 'X', sub { $_[0]{duration} = 1 }, qr/^1: Additional properties .*'duration'/],
+  ['a wait that does not say for what', 'B', sub { delete $_[0]{args}{waits} }, qr/^1\.args: 'waits' is a required/],
+  ['a wait with a length', 'B', sub { $_[0]{dur} = 1 }, qr/^1: Additional properties .*'dur'/],
+  ['an end without time', 'E', sub { delete $_[0]{ts} }, qr/^1: 'ts' is a required/],
+  ['an arrow without number', 's', sub { delete $_[0]{id} }, qr/^1: 'id' is a required/],
+  ['an arrow of another category', 's', sub { $_[0]{cat} = 'call' }, qr/^1\.cat: /],
+  ['an arrow that ends beside its slice', 'f', sub { delete $_[0]{bp} }, qr/^1: 'bp' is a required/],
+  ['a counter of nothing', 'C', sub { $_[0]{args} = {} }, qr/^1\.args: \{\} /],
+  ['a counter of a text', 'C', sub { $_[0]{args}{own} = 'much' }, qr/^1\.args\.own: 'much' is not of type 'number'/],
+  ['a mark of everything', 'i', sub { $_[0]{s} = 'all' }, qr/^1\.s: 'all' /],
+  ['a mark without process or thread', 'i', sub { delete $_[0]{s} }, qr/^1: 's' is a required/],
+  ['a name of nobody', 'M', sub { $_[0]{name} = 'town_name' }, qr/^1\.name: 'town_name' /],
+  ['a name that is none', 'M', sub { $_[0]{args} = { name => undef } }, qr/^1\.args\.name: None is not of type 'string'/],
+);
+
+SKIP: {
+  skip 'no Python with jsonschema (Debian: python3-jsonschema)', 4 + @damages if !$python;
+  my %wrong = misfits(@files);
+  is_deeply(\%wrong, {}, 'each whole trace fits the schema: ' . @files) or diag(explain(\%wrong));
+  my ($events, %sample) = DMITrace::read_trace($files[0]);
+  $sample{ $_->{ph} } //= $_ for @$events;
+  is(join(' ', sort keys %sample), 'B C E M X f i s', 'the first one has each kind of events');
+  my @damaged;
+  for my $damage (@damages) {
+    my ($what, $kind, $change) = @$damage;
+    my $event = DMI::Json::decode(DMI::Json::encode($sample{$kind}));
+    $change->($event);
+    push @damaged, $t->dir . '/damaged' . @damaged;
+    open my $out, '>', $damaged[-1] or die $!;
+    print $out DMI::Json::encode([$sample{M}, $event]);
+    close $out or die $!;
+  }
+  my %said = misfits(@damaged);
+  like(join("\n", @{ $said{ $damaged[$_] } // [] }), qr/$damages[$_][3]/m, "noticed: $damages[$_][0]") for 0 .. $#damages;
 }
 
 $t->done;
