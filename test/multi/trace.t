@@ -27,13 +27,15 @@ sub end_of {
   return { ph => $ph, pid => $pid, tid => 1, name => 'message', cat => 'message', ts => $ts, id => $id, $ph eq 'f' ? (bp => 'e') : () };
 }
 
-# Two processes, and a message.
+# Two processes, and two messages.
 sub small {
   my @names = map { my $pid = $_;
     map { { ph => 'M', pid => $pid, tid => $_->[1], name => $_->[0], args => { labels => 'pid 7, clock +-10 us' } } }
       ['process_name', 0], ['process_labels', 0], ['thread_name', 1] } 1, 2;
   return (@names, slice(1, 5, 90), slice(1, 10, 2, cat => 'message', args => { to => 2 }), end_of('s', 1, 10, '0xa'),
-    slice(2, 5, 1), slice(2, 30, 2, cat => 'message', args => { from => 1 }), end_of('f', 2, 30, '0xa'), slice(2, 9000, 1), slice(1, 9000, 1));
+    slice(2, 5, 1), slice(2, 30, 2, cat => 'message', args => { from => 1 }), end_of('f', 2, 30, '0xa'),
+    slice(1, 7000, 2, cat => 'message', args => { to => 2 }), end_of('s', 1, 7000, '0xb'),
+    slice(2, 7030, 2, cat => 'message', args => { from => 1 }), end_of('f', 2, 7030, '0xb'), slice(2, 9000, 1), slice(1, 9000, 1));
 }
 sub changed {
   my ($change) = @_;
@@ -49,7 +51,9 @@ like(changed(sub { push @{ $_[0] }, slice(1, 50, 60) })->[0], qr{1/1: n at 50 en
 like(changed(sub { $_[0][8]{ts} = 12.5 })->[0], qr/s 0xa is in no slice/, 'an arrow beside its slice');
 like(changed(sub { $_[0][$_]{ts} = -20 for 10, 11 })->[0], qr/ends 30\.0 us before it begins/, 'one that goes back in time');
 like(changed(sub { $_[0][$_]{ts} = 5000 for 7, 8; splice @{ $_[0] }, 11, 1 })->[0], qr/s 0xa .* has no end/, 'one without end');
-like(changed(sub { $_[0][$_]{ts} = 5000 for 10, 11; splice @{ $_[0] }, 8, 1 })->[0], qr/f 0xa .* has no beginning/, 'or beginning');
+like(changed(sub { $_[0][$_]{ts} = 7500 for 10, 11; splice @{ $_[0] }, 8, 1 })->[0], qr/f 0xa .* has no beginning/, 'or beginning');
+is_deeply(changed(sub { $_[0][$_]{ts} = 5000 for 10, 11; splice @{ $_[0] }, 8, 1 }), [], 'but not if all that came before has none, either');
+is_deeply(changed(sub { splice @{ $_[0] }, 15, 1 }), [], 'or all that was sent later has no end');
 
 # ---- A program that changes --------------------------------------------------------------------
 

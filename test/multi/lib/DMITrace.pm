@@ -92,7 +92,7 @@ sub errors {
 # missing (lost ones), so that arrows from them or to them may have one end only.
 sub faults {
   my ($events, %opt) = @_;
-  my (%process, %thread, %slices, %first, %last, %ends, @faults);
+  my (%process, %thread, %slices, %first, %ends, @faults);
   my $errors = errors($events);
   for my $event (@$events) {
     my $wrong = _shape($event);
@@ -101,7 +101,6 @@ sub faults {
     $thread{ _track($event) } = 1 if $event->{name} eq 'thread_name';
     next if $event->{ph} eq 'M';
     $first{ $event->{pid} } = $event->{ts} if !defined $first{ $event->{pid} } || $event->{ts} < $first{ $event->{pid} };
-    $last{ $event->{pid} } = $event->{ts} if ($last{ $event->{pid} } // '-inf') < $event->{ts};
     push @{ $slices{ _track($event) } }, $event if $event->{ph} eq 'X';
     push @{ $ends{ $event->{id} } }, $event if $event->{ph} =~ /^[sf]\z/;
   }
@@ -116,9 +115,10 @@ sub faults {
   push @faults, map { my $track = $_; map { "$track: $_" } _nesting(@{ $slices{$track} }) } sort keys %slices;
 
   # Each end of an arrow is in a slice, which says who is at the other end.
-  my %slice;
+  my (%slice, @begun, @ended);
   for my $track (keys %slices) { $slice{"$track $_->{ts}"} = $_ for grep { $_->{cat} eq 'message' } @{ $slices{$track} } }
   my $arrows = 0;
+  my %way;    # from one process to another: when the first arrow that has both ends arrives, and when the last one begins
   for my $id (sort keys %ends) {
     my @left;
     for my $end (sort { $a->{ts} <=> $b->{ts} || $b->{ph} cmp $a->{ph} } @{ $ends{$id} }) {
@@ -128,23 +128,33 @@ sub faults {
       push @left, { %$end, other => $other };
     }
     # The same number may be used again later.
-    my @begun = grep { $_->{ph} eq 's' } @left;
+    my @open = grep { $_->{ph} eq 's' } @left;
     for my $end (grep { $_->{ph} eq 'f' } @left) {
-      my ($at) = grep { $begun[$_]{pid} == $end->{other} } 0 .. $#begun;
-      if (!defined $at) {
-        push @faults, "f $id at $end->{ts} in $end->{pid} from $end->{other} has no beginning"
-          if !$opt{open}{ $end->{other} } && $end->{ts} > ($first{ $end->{other} } // 'inf') + 1000;
-        next;
-      }
-      my ($begin) = splice @begun, $at, 1;
+      my ($at) = grep { $open[$_]{pid} == $end->{other} } 0 .. $#open;
+      push(@ended, $end), next if !defined $at;
+      my ($begin) = splice @open, $at, 1;
       $arrows++;
+      my $way = $way{"$begin->{pid} $end->{pid}"} //= [$end->{ts}, $begin->{ts}];
+      $way->[0] = $end->{ts} if $end->{ts} < $way->[0];
+      $way->[1] = $begin->{ts} if $begin->{ts} > $way->[1];
       my $slack = $errors->{ $begin->{pid} } + $errors->{ $end->{pid} } + 1;
       push @faults, sprintf 'arrow %s ends %.1f us before it begins (clocks: %.1f us)', $id, $begin->{ts} - $end->{ts}, $slack
         if $end->{ts} < $begin->{ts} - $slack;
     }
-    push @faults, map { "s $id at $_->{ts} in $_->{pid} to $_->{other} has no end" }
-      grep { !$opt{open}{ $_->{other} } && $_->{ts} > ($first{ $_->{other} } // 'inf') + 1000
-        && $_->{ts} < ($last{ $_->{other} } // '-inf') - 1000 } @begun;    # it has ended meanwhile
+    push @begun, @open;
+  }
+
+  # One end is missing if the process there was not traced yet, or had ended.  Messages come in their order: one that was sent
+  # before, or comes behind, shows that it was traced.
+  for my $end (grep { !$opt{open}{ $_->{other} } } @ended) {
+    my $way = $way{"$end->{other} $end->{pid}"};
+    push @faults, "f $end->{id} at $end->{ts} in $end->{pid} from $end->{other} has no beginning"
+      if $way && $end->{ts} > $way->[0] && $end->{ts} > $first{ $end->{other} } + 1000;
+  }
+  for my $begin (grep { !$opt{open}{ $_->{other} } } @begun) {
+    my $way = $way{"$begin->{pid} $begin->{other}"};
+    push @faults, "s $begin->{id} at $begin->{ts} in $begin->{pid} to $begin->{other} has no end"
+      if $way && $begin->{ts} < $way->[1] && $begin->{ts} > $first{ $begin->{other} } + 1000;
   }
   push @faults, 'there are no arrows' if !$arrows;
   return @faults;
