@@ -43,6 +43,7 @@ shows(cell(0, 0) . " === '0 \\u00b7 first'", 'and as the first one');
 my $second = $t->start($program, name => 'second', join => $first);
 $second->expect_event('opened');
 shows(cell(1, 2) . " === 'member'", 'a process that joins appears');
+shows(cell($_->[0], 3) . " === '" . $_->[1]->pid . "'", "with its pid: process $_->[0]") for [0, $first], [1, $second];
 logged('has joined');
 my $third = $t->start($program, name => 'third', join => $first);
 $third->expect_event('opened');
@@ -72,10 +73,11 @@ $_->expect_out(qr/^round \d+$/m) for $second, $third;
   my $made;
   while (<$source>) { $made = $. if m{line: made} }
   # Pages are hot while they are asked for.
-  my $hot = "[...document.querySelectorAll('#hot tbody tr')].some((row) => /^\\d+\$/.test(row.cells[0].textContent) && Number(row.cells[2].textContent) > 0 && row.cells[4].textContent.startsWith('DMI_mmap at web_dmi.c:$made '))";
-  $t->wait_until(sub { print $rounds "go\n"; return $browser->value("document.querySelector('#often').hidden ? false : $hot") }, 'hot pages, with the line that has made their mapping');
+  my $hot = "[...document.querySelectorAll('#hot tbody tr')].some((row) => /^\\d+\$/.test(row.cells[0].textContent) && Number(row.cells[2].textContent) > 0 && /^[012]\$/.test(row.cells[4].textContent) && row.cells[5].textContent.startsWith('DMI_mmap at web_dmi.c:$made '))";
+  $t->wait_until(sub { print $rounds "go\n"; return $browser->value("document.querySelector('#often').hidden ? false : $hot") }, 'hot pages, with their owner, and the line that has made their mapping');
 }
 shows("dmi.known.members.members.some((member) => member.faults > 0)", 'their requests are counted');
+shows("dmi.known.members.members.every(({ process, fault }) => (fault === undefined ? '\u2013' : fault.toFixed(fault < 10 && fault > 0 ? 1 : 0) + '/s') === document.querySelector(`#members tr[data-process=\"\${process}\"]`).cells[11].textContent)", 'and how many a second is shown');
 shows("dmi.threads >= 3", 'threads are told again and again');
 shows("document.querySelectorAll('#flows tbody tr').length === 3 && [...document.querySelectorAll('#flows tbody tr')].every((row, at) => [1, 2, 3].every((to) => row.cells[to].textContent === '' ? to === at + 1 : /^[0-9.]+ \\w+\\/s\$/.test(row.cells[to].textContent)))",
   'what each process sends to each other one');
@@ -91,7 +93,7 @@ $browser->dark(0);
 # Stopped, and goes on; killed; leaves.
 $third->signal('STOP');
 waitpid $third->pid, WUNTRACED;
-shows(cell(2, 2) . " === 'silent'", 'a process that was stopped is silent');
+shows(cell(2, 2) . " === 'silent' && " . cell(2, 3) . " === '" . $third->pid . "'", 'a process that was stopped is silent; its pid is there, too');
 logged('gives no answer');
 $third->signal('CONT');
 shows(cell(2, 2) . " === 'member'", 'and is not when it goes on');
@@ -227,6 +229,11 @@ sub listener {
   my $waits = 'in DMI_mutex_lock at see_dmi.c:\d+ \(crosswise\b[^)]*\), waits for the lock at 0x[0-9a-f]+';
   shows("/Deadlock: none of these threads can go on.*DMI_main of process 0 [^\\n]*$waits.*\\nthread 1 of process 1 [^\\n]*$waits/s.test(document.querySelector('#deadlock.on').textContent)",
     'a deadlock is named, with both threads and their lines');
+  my $lock = "(() => { if (!dmi.drawn) return false; const { all, high, x, ratio, css } = dmi.drawn, pen = document.querySelector('#timeline canvas').getContext('2d'), probe = document.createElement('i');"
+    . " document.body.append(probe); probe.style.color = css.getPropertyValue('--lock'); const colour = getComputedStyle(probe).color; probe.remove();"
+    . " const now = x(dmi.known.threads.at); return all.length === 2 && all.every((entry, row) => entry.runs.at(-1).state === 'lock'"
+    . " && 'rgb(' + [...pen.getImageData(Math.round((now - 1) * ratio), Math.round((row * high + high / 2) * ratio), 1, 1).data].slice(0, 3).join(', ') + ')' === colour); })()";
+  $t->wait_looking(sub { return $browser->value($lock) }, 'the timeline has the colour of a lock for both');
   DMIWeb::screenshot($t, $browser, 'web-deadlock');
   for ($one, $two) {
     $_->signal('STOP');

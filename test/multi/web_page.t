@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # web_page.t - the page of dmirun --web with 64 processes, made up here: it stays fluid (no more than 16 ms a
-# frame, measured in the browser), and shows names and texts of hostile processes as text.
+# frame, measured in the browser), draws the right colours, and shows names and texts of hostile processes as text.
 # Not in the small form: what it tests is Perl and JavaScript.
 use strict;
 use warnings;
@@ -35,13 +35,14 @@ sub program {
         place => 'jacobi_dmi.c:118 (sweep)', $waits ? (waits => $waits, ns => 3e7 * (1 + $what), addr => '0x100040000', size => 4096, op => "$_", hint => 1,
           mapping => '0x100000000', page => 64, role => 'none') : () }
     } 1 .. $THREADS;
-    push @members, { member => $uid, process => $number, host => sprintf('node%02d.example.org', $number), state => 'member', cores => 8, memory => 1 << 34,
+    push @members, { member => $uid, process => $number, pid => 4000 + $number, host => sprintf('node%02d.example.org', $number), state => 'member', cores => 8, memory => 1 << 34,
       coordinator => $number == 0 ? JSON::PP::true() : undef, threads => \@threads, locks => [], barriers => [],
+      $number == 1 ? (hot_of => { faults => 4096 }, hot => [{ mapping => '0x200000000', page => 7, faults => 4096, surely => 2048 }]) : (),
       mappings => [{ mapping => '0x100000000', page_size => 4096, pages => 65536, home => 1, owned => 500 + 40 * $number, copies => int 100 * $busy },
         { mapping => '0x200000000', page_size => 1 << 20, pages => 4096, home => 2, owned => 30 + $number % 7, copies => $number % 5 }],
       process_now => { pid => 4000 + $number, state => 'member', now => 1000 + $second, since => 900 - $number, cores => 8, threads => $THREADS,
         pool => { limit => 2 << 30, used => int((0.2 + 0.3 * $busy) * (1 << 30)), peak => 1 << 30, copies => 1 << 26, spilled => $number % 9 ? 0 : 3 << 28, tables => 1 << 20 },
-        bytes_in => int 1e6 * $second * (1 + $number % 5), bytes_out => int 2e6 * $second * (1 + $number % 3), faults => 50 * $second * (1 + $number % 4) },
+        bytes_in => int 1e6 * $second * (1 + $number % 5), bytes_out => int 2e6 * $second * (1 + $number % 3), faults => 50 * $second * (1 + $number % 4), faults_now => 50 * (1 + $number % 4) },
       %{ $more{$number} // {} } };
   }
   my %mapping;
@@ -51,15 +52,18 @@ sub program {
       $mapping->{of}{ $member->{member} } = { map { $_ => $line->{$_} } qw(owned copies) };
     }
   }
-  return { time => 5000 + $second, members => \@members, objects => {}, mappings => [map { $mapping{$_} } sort keys %mapping] };
+  return { time => 5000 + $second, members => \@members, objects => { 'page 0x200700000' => { kind => 'page', owner => 3, role => 'owner' } }, mappings => [map { $mapping{$_} } sort keys %mapping] };
 }
 
+# The event of each second.
+my @shown;
 sub show {
   my ($second, @more) = @_;
   my $all = program($second, @more);
   my $told = 1;
   for my $event ([members => DMI::Web::State::members($all, 1)], [threads => DMI::Web::State::threads($all, 2)]) {
     my $bytes = DMI::Json::encode({ %{ $event->[1] }, at => $second });
+    push @shown, { at => $second, %{ $event->[1] } } if $event->[0] eq 'threads';
     $told &&= $server->tell('event', $event->[0], $bytes);
   }
   return $told;
@@ -82,16 +86,60 @@ pass('and all threads');
 my $frames = $browser->value('dmi.frames.slice(20)');
 cmp_ok(scalar @$frames, '>', $events, 'frames were measured');
 my %took;
-push @{ $took{ $_->[0] } }, $_->[1] for @$frames;
-for my $part (sort keys %took) {
-  my @ms = sort { $a <=> $b } @{ $took{$part} };
+push @{ $took{"$_->[0], step $_->[1]"} }, $_->[2] for @$frames;
+my ($slowest, $longest) = (0, 0);
+for my $frame (sort keys %took) {
+  my @ms = sort { $a <=> $b } @{ $took{$frame} };
   my ($fast, $median, $most) = map { $ms[ int $_ * $#ms ] } 0.1, 0.5, 0.9;
-  diag(sprintf '%-12s %3d frames: median %.1f ms, 9 of 10 below %.1f ms, longest %.1f ms', $part, scalar @ms, $median, $most, $ms[-1]);
-  # Other tests run beside this one, and a frame lasts longer while they have the processor.
-  cmp_ok($fast, '<=', 16, "$part: a frame that is not interrupted takes no more than 16 ms");
+  diag(sprintf '%-20s %3d frames: a tenth below %.1f ms, median %.1f ms, 9 of 10 below %.1f ms, longest %.1f ms', $frame, scalar @ms, $fast, $median, $most, $ms[-1]);
+  $slowest = $fast if $fast > $slowest;
+  $longest = $ms[-1] if $ms[-1] > $longest;
 }
+# Other tests run beside this one, and a frame lasts longer while they have the processor: each is measured
+# often, and the fast ones of its kind tell how long it is when nothing interrupts it.
+cmp_ok($slowest, '<=', 16, 'of each step of each part, a frame that is not interrupted takes no more than 16 ms');
+diag(sprintf 'the slowest step takes %.1f ms when it is not interrupted; the longest of all frames was %.1f ms', $slowest, $longest);
 diag("with $PROCESSES processes and " . $PROCESSES * $THREADS . ' threads; others may run beside it');
 DMIWeb::screenshot($t, $browser, 'page-64-light');
+
+# What is in the tables.
+sub cell { my ($process, $at) = @_; return "document.querySelector('#members tr[data-process=\"$process\"]').cells[$at].textContent" }
+for my $process (0, 5, 63) {
+  is($browser->value(cell($process, 3)), 4000 + $process, "process $process: its pid");
+  is($browser->value(cell($process, 11)), 50 * (1 + $process % 4) . '/s', 'and how often a second it asks others for pages');
+}
+is($browser->value("[...document.querySelector('#hot tbody tr').cells].map((cell) => cell.textContent).join('|')"), '7|0x200000000|50|1: 50|2|', 'a hot page, who asks for it, and whose it is');
+
+# The timeline: what was told of each thread, from one event to the next, as long as nothing else was told.
+my %kind = (computes => 'computes', outside => 'outside', page => 'page', barrier => 'barrier', lock => 'lock');
+sub runs {
+  my %runs;
+  my $before = $shown[0]{at};
+  for my $event (@shown) {
+    for my $thread (@{ $event->{threads} }) {
+      my ($runs, $state) = ($runs{ $thread->{thread} } //= [], $kind{ $thread->{state} } // 'wait');
+      if (@$runs && $runs->[-1][2] eq $state) { $runs->[-1][1] = $event->{at} }
+      else { push @$runs, [$before, $event->{at}, $state] }
+    }
+    $before = $event->{at};
+  }
+  return \%runs;
+}
+my $runs = runs();
+my $history = $browser->value('Object.fromEntries([...dmi.history].map(([key, { runs }]) => [key, runs.map(({ from, to, state }) => [from, to, state])]))');
+is_deeply($history, $runs, 'the history of each thread is what was told of it');
+# In the middle of a run of at least some pixels: its colour.  In a browser all colours are numbers.
+my $wrong = 'const { all, high, x, ratio, css } = dmi.drawn, pen = document.querySelector("#timeline canvas").getContext("2d"), wrong = [], seen = new Set();'
+  . ' const probe = document.body.appendChild(document.createElement("i"));'
+  . ' const colour = (state) => { probe.style.color = css.getPropertyValue("--" + state); return getComputedStyle(probe).color; };'
+  . ' all.forEach((entry, row) => entry.runs.forEach(({ from, to, state }) => {'
+  . ' if (x(to) - x(from) < 6) return;'
+  . ' const [red, green, blue] = pen.getImageData(Math.round((x(from) + x(to)) / 2 * ratio), Math.round((row * high + high / 2) * ratio), 1, 1).data;'
+  . ' seen.add(state); if (`rgb(${red}, ${green}, ${blue})` !== colour(state)) wrong.push([entry.thread, from, state, red, green, blue]); }));'
+  . ' probe.remove();';
+my $drawn = $browser->value("(() => { $wrong return { wrong: wrong.slice(0, 5), seen: [...seen].sort() }; })()");
+is_deeply($drawn->{wrong}, [], 'each run is drawn in its colour');
+is_deeply($drawn->{seen}, [qw(barrier computes lock outside page)], 'of all that threads do here');
 $browser->dark(1);
 $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
 DMIWeb::screenshot($t, $browser, 'page-64-dark');
@@ -105,6 +153,12 @@ show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silen
 $browser->wait_for("document.querySelector('#members tr[data-process=\"3\"]').cells[1].textContent === '" . $evil =~ s/'/\\'/gr . "'");
 $browser->wait_for("document.querySelector('#members tr[data-process=\"5\"]').cells[2].textContent === 'silent'");
 ok(!$browser->value('window.evil || document.images.length'), 'markup in the name of a host is shown as it is');
+# What is older than the timeline is forgotten.
+my $last = 2 * $events + 310;
+show($last);
+$browser->wait_for("(dmi.threads || 0) > $events + 1 && dmi.known.threads.at === $last");
+is_deeply($browser->value("[...dmi.history.values()].flatMap(({ runs }) => runs).filter(({ to }) => to <= $last - 300)"), [], 'what is older than five minutes is forgotten');
+is($browser->value('dmi.history.size'), $PROCESSES * $THREADS, 'of threads that are still there the rest stays');
 is($browser->value("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')"), 'refused', 'the page may ask nobody else');
 is($browser->value("(() => { const node = document.createElement('script'); node.textContent = 'window.evil = 1'; document.body.append(node); return window.evil === undefined; })()"), JSON::PP::true(),
   'and run no other script');

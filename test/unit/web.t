@@ -40,12 +40,13 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
 # ---- The page ----------------------------------------------------------------------------------
 
 {
-  my $all = all(member(1, coordinator => JSON::PP::true), member(2, process_now => undef, silent => JSON::PP::true, host => "a\x01b"));
+  my $all = all(member(1, coordinator => JSON::PP::true, pid => 4711), member(2, pid => 4712, process_now => undef, silent => JSON::PP::true, host => "a\x01b"));
   my $event = DMI::Web::State::members($all, 1.26);
   is($event->{seconds}, 1.3, 'members: when they are told again');
   my ($first, $second) = @{ $event->{members} };
   is_deeply([@$first{qw(process state first since bytes_in)}, $first->{pool}{used}], [0, 'member', 1, 10, 3, 10], 'a member with its counters');
   is_deeply([@$second{qw(state host first pool)}], ['silent', 'a?b', 0, undef], 'and one that gives no answer');
+  is_deeply([map { $_->{pid} } $first, $second], [4711, 4712], 'both with their pids, which are told when they join');
   unlike(DMI::Json::encode($event), qr/\n/, 'an event is one line');
 }
 {
@@ -70,7 +71,9 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   @{ $members[0] }{qw(hot_of hot)} = ({ faults => 100 }, [{ mapping => '0x100', page => 1, faults => 100, surely => 90 }]);
   $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [\%of] }, 2);
   is($event->{mappings}[0]{made}, 'DMI_mmap at p.c:3 (f)', 'a mapping with the call that has made it');
-  is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45' }], 'a hot page');
+  is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45', owner => '?' }], 'a hot page');
+  $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [\%of], objects => { 'page 0x108' => { owner => 2, role => 'owner' } } }, 2);
+  is($event->{hot}[0]{owner}, 1, 'with the process that owns it');
 }
 
 # ---- Metrics -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ sub _member {
     process => 0 + $member->{process},
     host => DMI::LookText::host($member),
     state => $member->{silent} ? 'silent' : DMI::LookText::plain($now ? $now->{state} : $member->{state}),
+    pid => _number($member->{pid}),
     cores => _number($member->{cores}),
     first => $member->{coordinator} ? 1 : 0,
   );
@@ -77,9 +78,10 @@ sub _mapping {
 
 # A page that others ask for often.
 sub _hot {
-  my ($hot) = @_;
+  my ($all, $hot) = @_;
   return { mapping => DMI::LookText::plain($hot->{mapping}), page => DMI::LookText::plain($hot->{page}),
-    rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::plain(join ', ', @{ $hot->{by} }) };
+    rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::plain(join ', ', @{ $hot->{by} }),
+    owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)) };
 }
 
 # What a process has sent to each other one.
@@ -99,7 +101,7 @@ sub threads {
     threads => [map { _thread($waits, $_) } @threads],
     deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
-    hot => [map { _hot($_) } DMI::LookText::hot_pages($all)],
+    hot => [map { _hot($all, $_) } DMI::LookText::hot_pages($all)],
     traffic => [map { _traffic($_) } grep { $_->{peers} } @{ $all->{members} }],
   };
 }

@@ -131,8 +131,8 @@ function alarm(id, head, body) {
 // ---- Drawing: one part of the page after the other, and a large one in pieces, so that no frame takes long
 
 const parts = new Set();
-const frames = []; // what each drew, and how long it took, in ms
-const dmi = window.dmi = { frames, measure: false, known };
+const frames = []; // which part each drew, which step of it, and how long that took, in ms
+const dmi = window.dmi = { frames, measure: false, known, history }; // for web_page.t
 
 let drawing = null; // { name, steps }: a part that is not finished
 
@@ -146,12 +146,12 @@ function frame() {
   if (!drawing) {
     const [part] = parts;
     parts.delete(part);
-    drawing = { name: part.name, steps: part() || [][Symbol.iterator]() };
+    drawing = { name: part.name, step: 0, steps: part() || [][Symbol.iterator]() };
   }
-  const { name } = drawing;
+  const { name } = drawing, step = drawing.step++;
   if (drawing.steps.next().done) drawing = null;
   if (dmi.measure) document.body.getBoundingClientRect(); // what the layout takes, too
-  frames.push([name, performance.now() - began]);
+  frames.push([name, step, performance.now() - began]);
   if (frames.length > 1000) frames.shift();
   if (parts.size || drawing) requestAnimationFrame(frame);
 }
@@ -210,12 +210,12 @@ function drawHead() {
 }
 
 function freshMember(member) {
-  const row = newRow(['', '', '', 'num', 'num', 'num', '', 'num', 'num', 'num', 'num']);
+  const row = newRow(['', '', '', 'num', 'num', 'num', 'num', '', 'num', 'num', 'num', 'num']);
   row.colour = row.cells_[0].appendChild(make('i', 'colour'));
   row.label = row.cells_[0].appendChild(make('span'));
   row.badge = row.cells_[2].appendChild(make('span'));
-  row.pool = bar(row.cells_[6], 1);
-  row.rate = [8, 9, 10].map((at) => bar(row.cells_[at], 1));
+  row.pool = bar(row.cells_[7], 1);
+  row.rate = [9, 10, 11].map((at) => bar(row.cells_[at], 1));
   row.onclick = () => { known.chosen = known.chosen === member.member ? null : member.member; draw(drawMembers, drawThreads, drawTimeline); };
   return row;
 }
@@ -233,12 +233,13 @@ function drawMembers() {
     text(cells[1], member.host);
     kind(row.badge, 'badge s-' + member.state);
     text(row.badge, member.state);
-    text(cells[3], member.now ? duration(member.now - member.since) : '–');
-    text(cells[4], String(member.cores));
-    text(cells[5], member.threads === undefined ? '–' : String(member.threads));
+    text(cells[3], member.pid ? String(member.pid) : '–');
+    text(cells[4], member.now ? duration(member.now - member.since) : '–');
+    text(cells[5], String(member.cores));
+    text(cells[6], member.threads === undefined ? '–' : String(member.threads));
     text(row.pool.label, pool ? `${bytes(pool.used)} of ${bytes(pool.limit)}` : '–');
     style(row.pool.parts[0], 'width', pool ? (100 * pool.used / Math.max(1, pool.limit)).toFixed(1) + '%' : '0%');
-    text(cells[7], pool ? bytes(pool.spilled) : '–');
+    text(cells[8], pool ? bytes(pool.spilled) : '–');
     rate.forEach(([name, unit, top], at) => {
       text(row.rate[at].label, perSecond(member[name], unit));
       style(row.rate[at].parts[0], 'width', (100 * (member[name] || 0) / top).toFixed(0) + '%');
@@ -322,13 +323,14 @@ function drawMappings() {
 function drawHot() {
   const hot = known.threads.hot, made = new Map(known.threads.mappings.map((mapping) => [mapping.mapping, mapping.made]));
   $('often').hidden = !hot.length;
-  return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', 'wrap', 'wrap']), (row, page) => {
+  return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', 'wrap', '', 'wrap']), (row, page) => {
     const cells = row.cells_;
     text(cells[0], page.page);
     text(cells[1], page.mapping);
     text(cells[2], page.rate.toFixed(0));
     text(cells[3], page.by);
-    text(cells[4], made.get(page.mapping) ?? 'not there any more');
+    text(cells[4], page.owner);
+    text(cells[5], made.get(page.mapping) ?? 'not there any more');
   });
 }
 
@@ -359,7 +361,7 @@ function remember(event) {
   for (const thread of event.threads) {
     const entry = history.get(thread.thread) || { runs: [] };
     const state = kindOf(thread.state), last = entry.runs[entry.runs.length - 1];
-    Object.assign(entry, { member: thread.member, label: thread.name === 'DMI_main' ? 'main' : thread.name.replace('thread ', '') });
+    Object.assign(entry, { thread: thread.thread, member: thread.member, label: thread.name === 'DMI_main' ? 'main' : thread.name.replace('thread ', '') });
     if (last && last.to >= before && last.state === state) last.to = event.at;
     else entry.runs.push({ from: last && last.to >= before ? last.to : before, to: event.at, state });
     history.set(thread.thread, entry);
@@ -389,6 +391,7 @@ function drawTimeline() {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   const x = (at) => GUTTER + (width - GUTTER) * (1 - (event.at - at) / SPAN);
+  dmi.drawn = { all, high, x, ratio, css };
   // All of one colour at once.
   const paths = new Map();
   all.forEach((entry, row) => {
@@ -407,9 +410,10 @@ function drawTimeline() {
   all.forEach((entry, row) => {
     const first = entry.member !== last;
     last = entry.member;
-    if (high >= 11 || (first && (row === 0 || row * high - drawTimeline.at >= 11))) {
-      drawTimeline.at = row * high;
-      pen.fillText(high >= 11 ? `${processOf(entry.member)} · ${entry.label}` : `process ${processOf(entry.member)}`, 0, Math.max(6, row * high + high / 2), GUTTER - 8);
+    const y = Math.max(6, row * high + high / 2);
+    if (high >= 11 || (first && (row === 0 || y - drawTimeline.at >= 11))) {
+      drawTimeline.at = y;
+      pen.fillText(high >= 11 ? `${processOf(entry.member)} · ${entry.label}` : `process ${processOf(entry.member)}`, 0, y, GUTTER - 8);
     }
   });
   for (let minute = 0; minute <= SPAN / 60; minute++) {
