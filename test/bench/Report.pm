@@ -32,7 +32,7 @@ sub others {
 
 sub mpi_title {
   my ($all) = @_;
-  return "Open MPI $all->{mpi} over TCP, on the same cores";
+  return "Open MPI $all->{mpi} on the same cores, over TCP if not said otherwise";
 }
 
 # ---- Text
@@ -40,7 +40,7 @@ sub mpi_title {
 
 sub text {
   my ($all)  = @_;
-  my $format = "%-33s %9s %-4s  %-19s  %7s  %-32s %s\n";
+  my $format = "%-35s %9s %-4s  %-19s  %7s  %-32s %s\n";
   my $text   = sprintf "\n$format", 'what', 'value', '', 'min - max', 'ratio', 'target', '';
   for my $r (@{ $all->{results} }) {
     $text .= sprintf $format, $r->{what}, digits($r->{value}), $r->{unit}, range($r),
@@ -58,7 +58,7 @@ sub text {
 
 sub text_mpi {
   my ($all)  = @_;
-  my $format = "%-37s %-26s %8s %8s %-4s  %7s  %-6s %s\n";
+  my $format = "%-37s %-26s %8s %8s %-4s  %7s  %-8s %s\n";
   my $text   = "\nbeside " . mpi_title($all) . ":\n" . sprintf $format, 'what', 'call of MPI',
     'DMI', 'MPI', '', 'DMI/MPI', 'target', '';
   for my $r (@{ $all->{mpi_results} }) {

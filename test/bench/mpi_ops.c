@@ -1,7 +1,8 @@
 /*
  * mpi_ops.c - what MPI's equals of DMI's calls cost: `name value unit min max` lines.
  *
- *   mpirun -np 2 ./mpi_ops one-sided      MPI_Get, MPI_Put, ..., from rank 1 to memory of rank 0
+ *   mpirun -np 2 ./mpi_ops one-sided      MPI_Get, MPI_Put, ..., from rank 1 to memory of rank 0, over TCP
+ *   mpirun -np 2 ./mpi_ops one-sided shm  the same over shared memory
  *   mpirun -np N ./mpi_ops together       MPI_Barrier and MPI_Allreduce of N processes
  *
  * Uses no part of DMI, and is compiled with mpicc by `make bench` only.  test/bench/Mpi.pm has the
@@ -187,10 +188,11 @@ static int64_t bytes_read(void) {
 }
 
 /* Checks that what is measured is what the name says. */
-static void check_transport(const plan_t *plan) {
+static void check_transport(const plan_t *plan, int by_tcp) {
   const int64_t before = bytes_read();
   many_get_1m(plan, 1);
-  if (bytes_read() - before < MIB) fail("1 MiB has not come through a socket: is this TCP?");
+  if ((bytes_read() - before >= MIB) != by_tcp)
+    fail(by_tcp ? "1 MiB has not come through a socket: is this TCP?" : "1 MiB has come through a socket");
   for (int i = 0; i < WORDS; i++)
     if (plan->buf[i] != i) fail("MPI_Get gave wrong bytes");
 }
@@ -218,7 +220,7 @@ static void one_side_group(const char *name, int pages, plan_t *plan) {
   MPI_Type_free(&plan->indexed);
 }
 
-static void one_sided(int rank) {
+static void one_sided(int rank, int by_tcp) {
   plan_t plan;
   char *memory;
   MPI_Win_allocate(WINDOW_SIZE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &plan.window);
@@ -233,7 +235,7 @@ static void one_sided(int rank) {
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Win_lock_all(0, plan.window);
   if (rank != OWNER) {
-    check_transport(&plan);
+    check_transport(&plan, by_tcp);
     one_side("mpi_get_8", many_get_8, 500, 1, &plan);
     one_side("mpi_rget_8", many_rget_8, 500, 1, &plan);
     one_side("mpi_put_8", many_put_8, 500, 1, &plan);
@@ -290,14 +292,15 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &num);
-  if (argc == 2 && strcmp(argv[1], "one-sided") == 0 && num == 2) {
-    one_sided(rank);
+  const int by_shm = argc == 3 && strcmp(argv[2], "shm") == 0;
+  if ((argc == 2 || by_shm) && strcmp(argv[1], "one-sided") == 0 && num == 2) {
+    one_sided(rank, !by_shm);
   } else if (argc == 2 && strcmp(argv[1], "together") == 0) {
     all_sides("mpi_barrier", many_barrier, rank, num);
     all_sides("mpi_allreduce", many_allreduce, rank, num);
     if (num == 8) bcast(rank, num);
   } else {
-    fail("usage: mpirun -np 2 ./mpi_ops one-sided | mpirun -np N ./mpi_ops together");
+    fail("usage: mpirun -np 2 ./mpi_ops one-sided [shm] | mpirun -np N ./mpi_ops together");
   }
   MPI_Finalize();
   return EXIT_SUCCESS;
