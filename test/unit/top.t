@@ -34,6 +34,27 @@ like(shown($view), qr/^1 +h1 .* 0 +0 B +0 B +1\.0 MiB /m, 'also when nothing hap
 is(join(' ', $view->parts), 'process', 'then no more than is shown is asked for');
 $view->take(all(member(0, 12, 9000, 0, 56), member(1, 12, 0, 0, 0)));
 like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has passed: the same');
+
+# For what threads wait.
+{
+  my $waits = sub { return { thread => $_[0], who => 'dmi', tid => $_[0], state => 'S', call => 'DMI_read', place => 'p.c:1 (f)', waits => $_[1], addr => '0x10', size => 8, op => 'x' } };
+  my $shows = sub { my ($process, $what) = @_; return qr/^$process +h$process +\S+ +\S+ +\d+\.\d s +2 +1 +\Q$what\E  /m };
+  my $view = DMI::TopView->new;
+  my @two = map { my $process = $_; sub { member($process, $_[0], 0, 0, 0, @_[1 .. $#_]) } } 0, 1;
+  my @none = (locks => [], barriers => []);
+  $view->take(all($two[0]->(10, threads => [map { $waits->($_, ('poll', 'poll', 'page', 'servers', 'servers', undef)[$_]) } 0 .. 5], @none), $two[1]->(10, threads => [$waits->(1, 'poll')], @none)));
+  like(shown($view), $shows->(0, '2 servers'), 'what most threads wait for');
+  like(shown($view), $shows->(1, '1 poll'), 'a wait for a notice only if there is no other');
+  $view->take(all(map { $_->(11) } @two));
+  like(shown($view), $shows->(0, '2 servers'), 'until threads are asked for again');
+  $view->key('right') for 1 .. 7;
+  like(shown($view), qr/ waits v /, 'by what they wait for');
+  is(order($view), '0 1', 'the process with most of them first');
+  $view->take(all($two[0]->(12, threads => [$waits->(1, undef)], @none), $two[1]->(12, threads => [$waits->(1, 'lock')], @none), member(2, 12, 0, 0, 0)));
+  like(shown($view), $shows->(0, '-'), 'nothing any more');
+  like(shown($view), $shows->(2, '?'), 'not known yet of one that has just come');
+  is(order($view), '1 0 2', 'and the order is another one');
+}
 $view->take(all({ %{ silent(0) }, pid => 4711 }, member(1, 13, 0, 0, 0)));
 like(shown($view), qr/^0 +h0 +SILENT +4711 +\? +2 +\?/m, 'but its pid, which others know');
 $view->take(all(silent(0), member(1, 13, 0, 0, 0)));
@@ -53,8 +74,8 @@ is(order($view), '2 1 0', 'the other way round');
 $view->key('r');
 $view->key('left');
 like(shown($view), qr{spilled v$}m, 'to the left of the first column is the last one');
-$view->key('left') for 1 .. 6;
-like(shown($view), qr{threads +faults/s v }m, 'and so on');
+$view->key('left') for 1 .. 6;    # beyond `waits`
+like(shown($view), qr{threads +waits +faults/s v }m, 'and so on');
 is(order($view), '1 0 2', 'numbers: the largest first, unknown ones last');
 $view->key('>') for 1 .. 7;
 is(order($view), '0 1 2', 'and back');

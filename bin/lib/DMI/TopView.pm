@@ -17,15 +17,16 @@ use DMI::Waits ();
 my $text = sub { my ($name) = @_; return sub { DMI::LookText::plain($_[0]{$name}) } };
 my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookText::bytes($_[0]{$name}) : '?' } };
 my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
+# For what most threads of a process wait: "3 barrier".
+my $waits = sub { return sub { return !$_[0]{waits_for} ? '?' : $_[0]{waits} ? DMI::LookText::plain("$_[0]{waits} $_[0]{waits_for}") : '-' } };
 my @columns = (
   ['process', $count->('process'), sub { $_[0]{process} }],
   ['host', \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
   ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
   ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
-  ['cores', $count->('cores'), sub { -($_[0]{cores} // -1) }],
   map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
-    ['threads', 'threads', $count], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
+    ['cores', 'cores', $count], ['threads', 'threads', $count], ['waits', 'waits', $waits], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
     ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size], ['spilled', 'spilled', $size]),
 );
 # Of so many questions for the table one is also for threads and locks, which take more to find: the first.
@@ -36,7 +37,7 @@ my $help_inside = 'q: end  b: back  up/down: scroll';
 
 sub new {
   my ($class) = @_;
-  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {}, taken => 0, deadlocks => [] }, $class;
+  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {}, waits => {}, taken => 0, deadlocks => [] }, $class;
 }
 
 # What to ask for.
@@ -54,14 +55,25 @@ sub take {
   $self->{all} = $all;
   delete @$self{qw(silence turned)};
   my %seen;
+  # Until threads are asked for again, what was found is shown.
+  $self->{waits} = { map { ($_->{member} => $_->{threads} ? _most($_->{threads}) : $self->{waits}{ $_->{member} }) } @{ $all->{members} } };
   my @rows = map { $self->_row($_, \%seen) } @{ $all->{members} };
   $self->{seen} = \%seen;
   $self->{rows} = \@rows;
   $self->{taken}++;
-  # Until threads are asked for again, what was found is shown.
   $self->{deadlocks} = _deadlocks($all) if grep { $_->{threads} } @{ $all->{members} };
   $self->_sort;
   return;
+}
+
+# For what most of these threads wait: { waits => how many, waits_for => what }.  One that waits for a notice, as
+# DMI_main does in most programs, is told of only if no other waits.
+sub _most {
+  my ($threads) = @_;
+  my %num;
+  $num{ $_->{waits} }++ for grep { defined $_->{waits} } @$threads;
+  my ($most) = sort { ($a eq 'poll') <=> ($b eq 'poll') || $num{$b} <=> $num{$a} || $a cmp $b } keys %num;
+  return { waits => defined $most ? $num{$most} : 0, waits_for => $most // 'nothing' };
 }
 
 # A line for each circle, of not more than some.
@@ -85,6 +97,7 @@ sub _row {
   $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
   $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
   return \%row unless $now && ref $now->{pool};
+  %row = (%row, %{ $self->{waits}{ $member->{member} } // {} });
   $row{life} = $now->{now} - $now->{since};
   $row{$_} = $now->{$_} for qw(cores threads);
   $row{$_} = $now->{pool}{$_} for qw(used limit copies spilled);
