@@ -99,6 +99,8 @@ net_sources = \
 	lib/net/alive.c \
 	lib/net/beside.c \
 	lib/net/caller.c \
+	lib/net/common.c \
+	lib/net/common.h \
 	lib/net/conn.c \
 	lib/net/connect_int.h \
 	lib/net/dial.c \

@@ -58,7 +58,10 @@ static enum dmi_dial_outcome judge(struct dmi_dial *dial) {
   }
   dial->their_port = hello.port;
   if (!hello.shm) return DMI_CALLER_DONE;
-  if (dial->offer.listener >= 0) dial->shm = dmi_shm_open(&dial->offer, dial->link, &dial->keys);
+  int common = -1;
+  if (dial->offer.listener >= 0)
+    dial->shm = dmi_shm_open(&dial->offer, dial->link, &dial->keys, &common);
+  dmi_common_take(&dial->net->common, common);
   if (dial->shm != NULL) return DMI_CALLER_DONE;
   dial->error = EPROTO;
   return DMI_CALLER_CLOSED;

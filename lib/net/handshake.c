@@ -128,7 +128,8 @@ static struct dmi_conn *welcome(struct dmi_handshake *handshake, struct dmi_net_
   bool encrypt = handshake->encrypt;
   uint16_t port = handshake->hello.port;
   bool offered = handshake->hello.shm && net->config.shm && net->first == NULL;
-  struct dmi_link *shm = offered ? dmi_shm_take(handshake->link, &keys) : NULL;
+  int common = offered && !encrypt ? dmi_common_give(&net->common) : -1;
+  struct dmi_link *shm = offered ? dmi_shm_take(handshake->link, &keys, common) : NULL;
   mine.shm = shm != NULL;
   dmi_hello_put(bytes, &mine);
   dmi_seal_put_first(keys.out, sealed, bytes, sizeof bytes);

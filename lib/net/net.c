@@ -244,6 +244,7 @@ static struct dmi_net *make(const struct dmi_net_config *config,
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;
   if (net->encrypt) (void)dmi_seal_has_ocb(); /* loads a library before the program has threads */
+  dmi_common_init(&net->common, config->shm ? config->common : 0);
   if (net->config.patience <= 0) net->config.patience = DMI_NET_PATIENCE;
   net->handler = *handler;
   net->next_temp = DMI_NET_TEMP + 1;
@@ -287,6 +288,7 @@ static void free_all(struct dmi_net *net) {
   dmi_mutex_destroy(&net->work_lock);
   dmi_mutex_destroy(&net->temp_lock);
   dmi_mutex_destroy(&net->beside_lock);
+  dmi_common_close(&net->common);
   sodium_memzero(&net->config, sizeof net->config);
   free(net);
 }
@@ -313,6 +315,7 @@ struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_
                                     const char **why) {
   struct dmi_net_config config = first->config;
   config.look = (struct dmi_look_rule){.us = 0}; /* who waits for pulses has time */
+  config.common = 0;
   config.stream = NULL; /* users are told only about the first network's connections */
   struct dmi_net_handler unsignalled = *handler;
   unsignalled.signal = NULL; /* a signal belongs to one loop, which is the first one's */
@@ -392,6 +395,26 @@ bool dmi_net_is_near(struct dmi_net *net, uint32_t id) {
   const bool near = peer->link != NULL && peer->link->ops->near;
   dmi_unlock(&peer->lock, DMI_RANK_PEER);
   return near;
+}
+
+static uint64_t program_of(const struct dmi_net *net) {
+  uint64_t program;
+  memcpy(&program, net->program, sizeof program);
+  return program;
+}
+
+uint64_t dmi_net_mark(const struct dmi_net *net, uint32_t id) {
+  return (program_of(net) & UINT64_C(0x7fffffff)) << 32 | id;
+}
+
+void *dmi_net_common(struct dmi_net *net, uint32_t id, uint64_t *program) {
+  void *memory = atomic_load_explicit(&net->common.memory, memory_order_acquire);
+  *program = program_of(net);
+  return memory != NULL && dmi_common_hold(&net->common, dmi_net_mark(net, id)) ? memory : NULL;
+}
+
+bool dmi_net_mark_ended(struct dmi_net *net, uint64_t mark) {
+  return dmi_common_has_ended(&net->common, mark);
 }
 
 void dmi_net_free(struct dmi_net *net) {

@@ -47,6 +47,7 @@ struct dmi_net_config {
   struct dmi_look_rule look; /* whether who waits looks before it sleeps */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
   bool shm; /* connections with processes of this host and user go through shared memory */
+  size_t common; /* with `shm`: bytes of memory that these have in common; 0: none */
   struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
 };
 
@@ -182,6 +183,19 @@ struct dmi_net_traffic {
 struct dmi_net_traffic dmi_net_traffic(struct dmi_net *net);
 /* The same of the connections with this process that are there now. */
 struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id);
+
+/* Memory that processes of this host and user have in common, zero bytes at first: config.common.
+ * Each may write anything there at any time.  Not all of them need have the same, and
+ * some may be of another program: *program is a number of this one, by which they can be told.
+ * This process, the member `id`, holds that one's mark until it has ended.  NULL: none is here yet,
+ * or everything is to be sealed, or the system cannot hold marks.  Any thread, once this process is
+ * a member; the memory stays until the end of the process. */
+void *dmi_net_common(struct dmi_net *net, uint32_t id, uint64_t *program);
+/* The mark of a member of this program. */
+uint64_t dmi_net_mark(const struct dmi_net *net, uint32_t id);
+/* True if the process that held the mark, of this program or another one, has ended: it does not
+ * write there any more.  Not for this process's own.  Any thread that has the memory. */
+bool dmi_net_mark_ended(struct dmi_net *net, uint64_t mark);
 
 /* What carries the messages to this process: the name of a transport.  NULL: no connection with it
  * is there now.  The daemon. */

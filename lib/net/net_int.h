@@ -14,6 +14,7 @@
  *   alive.c      finds machines and daemons that do not answer
  *   addr.c       addresses as bytes, the system's structs and text
  *   tcp.c        the transport below all of them (transport.h)
+ *   common.c     memory that processes of one host have in common
  *   shm.c, ring.c  links in shared memory, which take the place of TCP's on one host
  * and those of connect_int.h, for what comes before a connection is established.
  *
@@ -39,6 +40,7 @@
 
 #include "base/event.h"
 #include "base/lock.h"
+#include "net/common.h"
 #include "net/connect_int.h"
 #include "net/net.h"
 #include "net/seal.h"
@@ -290,6 +292,7 @@ struct dmi_net {
   unsigned char crowd_key[16];  /* secret: nobody can predict which addresses share a crowd */
   uint64_t accepted, evictions; /* connections accepted; of them, closed to free a place */
   uint32_t stranger_num, unannounced;
+  struct dmi_common common;    /* memory that it has in common with others */
   bool encrypt;                /* this process's setting, or that of the program that it joined */
   struct dmi_net_limit log[2]; /* by enum dmi_net_about */
   struct dmi_net *first;       /* the network that accepts for this one; NULL: it listens itself */

@@ -241,23 +241,21 @@ static void *map(int fd) {
   return memory;
 }
 
-/* New memory that nobody can make smaller.  -1: not possible. */
-static int make_memory(void) {
+int dmi_shm_make_memory(size_t size) {
   struct rlimit limit; /* beyond it the system would send a signal */
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < MEMORY) return -1;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < size) return -1;
   int fd = memfd_create("dmi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
-  if (ftruncate(fd, MEMORY) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0) return fd;
+  if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0) return fd;
   close(fd);
   return -1;
 }
 
-/* True if accesses to this memory cannot fail: it is large enough and stays so. */
-static bool is_memory(int fd) {
+bool dmi_shm_is_memory(int fd, size_t size) {
   struct stat stat;
   int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_WRITE) == 0 &&
-         fstat(fd, &stat) == 0 && stat.st_size == (off_t)MEMORY;
+         fstat(fd, &stat) == 0 && stat.st_size == (off_t)size;
 }
 
 /* Bytes that both ends of a connection, and nobody else, can make from its keys. `first`: this end
@@ -303,7 +301,7 @@ static bool is_near(struct dmi_link *link) {
 /* ---- The end that connects ------------------------------------------------------------------- */
 
 static void use_spares(struct dmi_shm_offer *offer) {
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < DMI_SHM_SPARES; i++) {
     if (offer->spares[i] >= 0) close(offer->spares[i]);
     offer->spares[i] = -1;
   }
@@ -323,9 +321,10 @@ bool dmi_shm_offer(struct dmi_shm_offer *offer, struct dmi_link *link,
   socklen_t size = address_of(&at, keys, true);
   offer->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (offer->listener < 0) return false;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < DMI_SHM_SPARES; i++)
     offer->spares[i] = fcntl(offer->listener, F_DUPFD_CLOEXEC, 0);
-  if (offer->spares[1] >= 0 && bind(offer->listener, (struct sockaddr *)&at, size) == 0 &&
+  if (offer->spares[DMI_SHM_SPARES - 1] >= 0 &&
+      bind(offer->listener, (struct sockaddr *)&at, size) == 0 &&
       listen(offer->listener, BACKLOG) == 0) {
     return true;
   }
@@ -333,53 +332,66 @@ bool dmi_shm_offer(struct dmi_shm_offer *offer, struct dmi_link *link,
   return false;
 }
 
-/* Receives the proof and the memory's descriptor.  -1: they are not there, or not right. */
-static int receive_memory(int fd, const unsigned char right[PROOF]) {
+/* The memory's descriptor, and one of what the processes have in common, or -1. */
+struct descriptors {
+  int memory, common;
+};
+
+static void close_both(struct descriptors *both) {
+  if (both->memory >= 0) close(both->memory);
+  if (both->common >= 0) close(both->common);
+  *both = (struct descriptors){-1, -1};
+}
+
+/* Receives the proof and the descriptors.  False: they are not there, or not right. */
+static bool receive_memory(int fd, const unsigned char right[PROOF], struct descriptors *both) {
   unsigned char proof[PROOF];
   union {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof *both)];
   } control;
   struct iovec iov = {proof, sizeof proof};
   struct msghdr in = {.msg_iov = &iov, .msg_iovlen = 1};
   in.msg_control = &control;
   in.msg_controllen = sizeof control;
-  int memory = -1;
+  *both = (struct descriptors){-1, -1};
   ssize_t got = recvmsg(fd, &in, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   const struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&in);
-  if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof memory)) {
-    memcpy(&memory, CMSG_DATA(header), sizeof memory);
+  if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    const size_t size = header->cmsg_len - CMSG_LEN(0);
+    memcpy(both, CMSG_DATA(header), size < sizeof *both ? size : sizeof *both);
   }
-  if (got == PROOF && sodium_memcmp(proof, right, PROOF) == 0 && memory >= 0 && is_memory(memory)) {
-    return memory;
+  if (got == PROOF && sodium_memcmp(proof, right, PROOF) == 0 && both->memory >= 0 &&
+      dmi_shm_is_memory(both->memory, MEMORY)) {
+    return true;
   }
-  if (memory >= 0) close(memory);
-  return -1;
+  close_both(both);
+  return false;
 }
 
 /* The socket of the process that has the keys, which has connected already; anybody may have before
- * it.  -1: it is not there.  *memory is the memory's descriptor. */
-static int accept_right(int listener, const unsigned char right[PROOF], int *memory) {
+ * it.  -1: it is not there. */
+static int accept_right(int listener, const unsigned char right[PROOF], struct descriptors *both) {
   int fd;
   while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-    if (is_same_user(fd) && (*memory = receive_memory(fd, right)) >= 0) return fd;
+    if (is_same_user(fd) && receive_memory(fd, right, both)) return fd;
     close(fd);
   }
   return -1;
 }
 
 struct dmi_link *dmi_shm_open(struct dmi_shm_offer *offer, struct dmi_link *link,
-                              const struct dmi_proof_keys *keys) {
+                              const struct dmi_proof_keys *keys, int *common) {
   unsigned char right[PROOF];
-  int memory = -1;
+  struct descriptors both = {-1, -1};
   derive(right, sizeof right, "DMI shm proof", keys, true);
   use_spares(offer);
-  int fd = accept_right(offer->listener, right, &memory);
+  int fd = accept_right(offer->listener, right, &both);
   sodium_memzero(right, sizeof right);
   dmi_shm_withdraw(offer);
+  *common = both.common;
   if (fd < 0) return NULL;
-  void *mapped = map(memory);
+  void *mapped = map(both.memory);
   if (mapped != NULL) return new_link(fd, mapped, link, false);
   close(fd);
   return NULL;
@@ -387,22 +399,23 @@ struct dmi_link *dmi_shm_open(struct dmi_shm_offer *offer, struct dmi_link *link
 
 /* ---- The end that is connected to ------------------------------------------------------------ */
 
-/* Sends the proof and the memory's descriptor. */
-static bool send_memory(int fd, int memory, const struct dmi_proof_keys *keys) {
+/* Sends the proof and the descriptors. */
+static bool send_memory(int fd, const struct descriptors *both, const struct dmi_proof_keys *keys) {
   unsigned char proof[PROOF];
+  const size_t size = both->common >= 0 ? sizeof *both : sizeof both->memory;
   union {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof *both)];
   } control = {.bytes = {0}};
   struct iovec iov = {proof, sizeof proof};
   struct msghdr out = {.msg_iov = &iov, .msg_iovlen = 1};
   out.msg_control = &control;
-  out.msg_controllen = sizeof control;
+  out.msg_controllen = CMSG_SPACE(size);
   struct cmsghdr *header = CMSG_FIRSTHDR(&out);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof memory);
-  memcpy(CMSG_DATA(header), &memory, sizeof memory);
+  header->cmsg_len = CMSG_LEN(size);
+  memcpy(CMSG_DATA(header), both, size);
   derive(proof, sizeof proof, "DMI shm proof", keys, false);
   ssize_t sent = sendmsg(fd, &out, FLAGS);
   sodium_memzero(proof, sizeof proof);
@@ -420,11 +433,13 @@ static int connect_to_offer(const struct dmi_proof_keys *keys) {
   return -1;
 }
 
-struct dmi_link *dmi_shm_take(struct dmi_link *link, const struct dmi_proof_keys *keys) {
+struct dmi_link *dmi_shm_take(struct dmi_link *link, const struct dmi_proof_keys *keys,
+                              int common) {
   int fd = connect_to_offer(keys);
   if (fd < 0) return NULL;
-  int memory = make_memory();
-  bool sent = memory >= 0 && send_memory(fd, memory, keys);
+  int memory = dmi_shm_make_memory(MEMORY);
+  const struct descriptors both = {memory, common};
+  bool sent = memory >= 0 && send_memory(fd, &both, keys);
   void *mapped = NULL;
   if (sent)
     mapped = map(memory);

@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/common.h"
 #include "net/ring.h"
 #include "net/shm.h"
 #include "net/transport.h"
@@ -68,15 +69,22 @@ static void close_two(struct dmi_link *two[2]) {
   dmi_link_close(two[1]);
 }
 
+static struct dmi_link *open_offered(struct dmi_shm_offer *offer, struct dmi_link *below) {
+  int common;
+  struct dmi_link *link = dmi_shm_open(offer, below, &caller_keys, &common);
+  if (common >= 0) close(common);
+  return link;
+}
+
 /* Two ends of a link; the first one has connected. */
 static void open_two(struct dmi_link *two[2]) {
   struct dmi_link *below[2];
   struct dmi_shm_offer offer;
   connect_two(below);
   assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
-  two[1] = dmi_shm_take(below[1], &answerer_keys);
+  two[1] = dmi_shm_take(below[1], &answerer_keys, -1);
   assert_non_null(two[1]);
-  two[0] = dmi_shm_open(&offer, below[0], &caller_keys);
+  two[0] = open_offered(&offer, below[0]);
   assert_non_null(two[0]);
   close_two(below);
 }
@@ -318,17 +326,65 @@ static void test_memory(void **state) {
 
 /* ---- Who gets a link ------------------------------------------------------------------------- */
 
+#define COMMON 8192
+
+/* What the one that connects takes over. */
+static void take_common(struct dmi_common *from, struct dmi_common *to) {
+  struct dmi_link *below[2], *two[2];
+  struct dmi_shm_offer offer;
+  int common;
+  connect_two(below);
+  assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
+  two[1] = dmi_shm_take(below[1], &answerer_keys, dmi_common_give(from));
+  assert_non_null(two[1]);
+  two[0] = dmi_shm_open(&offer, below[0], &caller_keys, &common);
+  assert_non_null(two[0]);
+  dmi_common_take(to, common);
+  close_two(below);
+  close_two(two);
+}
+
+/* Memory in common comes with a link, once; one of another size is not used, and harms nobody. */
+static void test_common(void **state) {
+  (void)state;
+  struct dmi_common first, second, third, other, none;
+  dmi_common_init(&first, COMMON);
+  dmi_common_init(&second, COMMON);
+  dmi_common_init(&third, COMMON);
+  dmi_common_init(&other, 2 * COMMON);
+  dmi_common_init(&none, 0);
+  take_common(&first, &second);
+  take_common(&second, &third);
+  take_common(&first, &other);
+  take_common(&none, &none);
+  take_common(&none, &first);
+  assert_null(other.memory);
+  assert_null(none.memory);
+  ((char *)first.memory)[COMMON - 1] = 'x';
+  assert_int_equal(((char *)third.memory)[COMMON - 1], 'x');
+  void *before = first.memory;
+  dmi_common_give(&other);
+  take_common(&second, &other);
+  take_common(&other, &first);
+  assert_ptr_equal(first.memory, before);
+  assert_int_equal(((char *)other.memory)[COMMON - 1], 0);
+  dmi_common_close(&first);
+  dmi_common_close(&second);
+  dmi_common_close(&third);
+  dmi_common_close(&other);
+}
+
 static void test_no_offer(void **state) {
   (void)state;
   struct dmi_link *below[2];
   struct dmi_shm_offer offer;
   const struct dmi_proof_keys other = {.out = "two", .in = "other"};
   connect_two(below);
-  assert_null(dmi_shm_take(below[1], &answerer_keys));
+  assert_null(dmi_shm_take(below[1], &answerer_keys, -1));
   assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
-  assert_null(dmi_shm_take(below[1], &other));
+  assert_null(dmi_shm_take(below[1], &other, -1));
   dmi_shm_withdraw(&offer);
-  assert_null(dmi_shm_take(below[1], &answerer_keys));
+  assert_null(dmi_shm_take(below[1], &answerer_keys, -1));
   close_two(below);
 }
 
@@ -371,9 +427,9 @@ static void test_strangers_first(void **state) {
     strangers[i] = connect_as_stranger(&offer);
   send_with(strangers[1], wrong, sizeof wrong, strangers[1]);
   assert_int_equal(send(strangers[2], wrong, 7, 0), 7);
-  two[1] = dmi_shm_take(below[1], &answerer_keys);
+  two[1] = dmi_shm_take(below[1], &answerer_keys, -1);
   assert_non_null(two[1]);
-  two[0] = dmi_shm_open(&offer, below[0], &caller_keys);
+  two[0] = open_offered(&offer, below[0]);
   assert_non_null(two[0]);
   assert_int_equal(dmi_link_send(two[0], "x", 1), 1);
   char byte;
@@ -392,7 +448,7 @@ static void test_not_taken(void **state) {
   connect_two(below);
   assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
   int stranger = connect_as_stranger(&offer);
-  assert_null(dmi_shm_open(&offer, below[0], &caller_keys));
+  assert_null(open_offered(&offer, below[0]));
   close(stranger);
   close_two(below);
 }
@@ -407,7 +463,7 @@ static void test_wrong_memory(void **state) {
     char proof[32];
     connect_two(below);
     assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
-    taken = dmi_shm_take(below[1], &answerer_keys);
+    taken = dmi_shm_take(below[1], &answerer_keys, -1);
     assert_non_null(taken);
     int right = accept(offer.listener, NULL, NULL);
     assert_int_equal(recv(right, proof, sizeof proof, 0), (ssize_t)sizeof proof);
@@ -417,7 +473,7 @@ static void test_wrong_memory(void **state) {
     if (how != 2) assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     if (how == 3) assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE), 0);
     send_with(fd, proof, sizeof proof, memory);
-    assert_null(dmi_shm_open(&offer, below[0], &caller_keys));
+    assert_null(open_offered(&offer, below[0]));
     close(memory);
     close(fd);
     close(right);
@@ -435,7 +491,7 @@ static void test_last_descriptors(void **state) {
   struct rlimit limit, none;
   connect_two(below);
   assert_true(dmi_shm_offer(&offer, below[0], &caller_keys));
-  two[1] = dmi_shm_take(below[1], &answerer_keys);
+  two[1] = dmi_shm_take(below[1], &answerer_keys, -1);
   assert_non_null(two[1]);
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
   none = limit;
@@ -443,7 +499,7 @@ static void test_last_descriptors(void **state) {
   close(next);
   none.rlim_cur = (rlim_t)next;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-  two[0] = dmi_shm_open(&offer, below[0], &caller_keys);
+  two[0] = open_offered(&offer, below[0]);
   none.rlim_cur = 0;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
   assert_false(dmi_shm_offer(&offer, below[0], &caller_keys));
@@ -510,7 +566,7 @@ static struct dmi_link *call(void) {
       !dmi_shm_offer(&offer, below, &caller_keys) || dmi_link_send(below, &byte, 1) != 1 ||
       !is_ready(below->in, POLLIN, limit_ms()) || dmi_link_receive(below, &byte, 1) != 1)
     return NULL;
-  link = dmi_shm_open(&offer, below, &caller_keys);
+  link = open_offered(&offer, below);
   dmi_link_close(below);
   return link;
 }
@@ -522,7 +578,7 @@ static struct dmi_link *answer(void) {
   if (!is_ready(tcp->incoming, POLLIN, limit_ms()) || tcp->ops->accept(tcp, &below, &from) != 0 ||
       !is_ready(below->in, POLLIN, limit_ms()) || dmi_link_receive(below, &byte, 1) != 1)
     return NULL;
-  link = dmi_shm_take(below, &answerer_keys);
+  link = dmi_shm_take(below, &answerer_keys, -1);
   if (link == NULL || dmi_link_send(below, &byte, 1) != 1) return NULL;
   below->ops->keep(below); /* so that the byte arrives */
   dmi_link_close(below);
@@ -695,6 +751,7 @@ int main(void) {
                                      cmocka_unit_test(test_full),
                                      cmocka_unit_test(test_arm),
                                      cmocka_unit_test(test_two_threads),
+                                     cmocka_unit_test(test_common),
                                      cmocka_unit_test(test_no_offer),
                                      cmocka_unit_test(test_strangers_first),
                                      cmocka_unit_test(test_not_taken),
