@@ -282,6 +282,8 @@ sync_sources = \
 	lib/sync/alloc.h \
 	lib/sync/barrier.c \
 	lib/sync/barrier.h \
+	lib/sync/board.c \
+	lib/sync/board.h \
 	lib/sync/idpool.c \
 	lib/sync/idpool.h \
 	lib/sync/sync.c \

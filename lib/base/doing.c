@@ -22,6 +22,7 @@
 struct dmi_doing {
   struct dmi_doing *next, *prev; /* in `all` */
   struct dmi_doings *all;        /* NULL: its process has ended */
+  const struct dmi_doings *made; /* those that it was made for */
   uint64_t number, thread;
   enum dmi_doing_who who;
   int tid;
@@ -92,7 +93,7 @@ void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t th
   pthread_once(&once, make_key);
   doing = calloc(1, sizeof(*doing));
   if (!doing) return; /* it is not seen, and runs all the same */
-  doing->all = all;
+  doing->made = doing->all = all;
   doing->who = who;
   doing->thread = thread;
   doing->tid = (int)syscall(SYS_gettid);
@@ -110,6 +111,11 @@ void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t th
 uint64_t dmi_doing_number_new(struct dmi_doings *all) {
   dmi_doing_enter(all, DMI_DOING_OTHER, 0);
   return dmi_doing_mine.number;
+}
+
+bool dmi_doing_is_dmi(const struct dmi_doings *all) {
+  const struct dmi_doing *mine = dmi_doing_mine.record;
+  return mine && mine->made == all && mine->who == DMI_DOING_DMI;
 }
 
 void dmi_doing_end_all(struct dmi_doings *all) {

@@ -121,6 +121,9 @@ enum dmi_doing_who {
 /* The calling thread belongs to this process from now on; `thread`: number of a DMI thread, else 0.
  * Other threads come in by their first wait. */
 void dmi_doing_enter(struct dmi_doings *all, enum dmi_doing_who who, uint64_t thread);
+/* True if the calling thread was made by DMI_create in this process: it cannot leave before its
+ * function returns. */
+bool dmi_doing_is_dmi(const struct dmi_doings *all);
 /* It does not any more; it happens by itself at the end of a thread. */
 void dmi_doing_leave(void);
 /* The number of the calling thread among those of the process, from 1; never used again.  0: no

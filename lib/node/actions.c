@@ -21,6 +21,7 @@
 #include "node/runtime.h"
 #include "node/stall.h"
 #include "node/tracer.h"
+#include "sync/barrier.h"
 
 /* ns that the end waits for what others tell of themselves, if this process writes a trace */
 #define TRACE_END INT64_C(2000000000)
@@ -323,6 +324,7 @@ static void main_lost(struct dmi_process *process, const struct dmi_mact *act) {
 static void stopping(struct dmi_process *process, const struct dmi_mact *act) {
   dmi_emit(&process->stream, stopping, .member = act->uid, .status = act->value);
   dmi_threads_end_waits(process->threads);
+  dmi_barriers_look_again(process->barriers);
   if (process->remote) process->program.remote->stopping(process->remote);
   if (process->teams) process->program.team->stopping(process->teams);
   dmi_openxm_stopping(process);
@@ -459,6 +461,7 @@ static void act_one(struct dmi_process *process, struct dmi_act *act) {
       break;
     case DMI_ACT_RESUMED:
       resumed(process);
+      dmi_barriers_look_again(process->barriers);
       break;
     default: /* actions of pages, or of the node itself */
       break;

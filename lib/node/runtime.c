@@ -219,6 +219,7 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
   struct dmi_net *net;
   config->transport = transport;
   config->shm = !transport && !process->config.no_shm;
+  config->common = dmi_barriers_common();
   net = dmi_net_open(config, &handler, why);
   if (!net && transport) transport->ops->free(transport);
   return net;

@@ -18,12 +18,16 @@
  *                                                                           first few: the others
  *                                                                           arrive anew
  *
+ * A batch of one thread, in a round of many, first meets those of other processes of this host at a
+ * board (board.h), where one of them sends all as one ARRIVE.
+ *
  * When a process is lost no round that has begun ends: who waits gets DMI_EBROKEN, and who comes
  * later gets it at the call, once.  So all know of it before they meet again.  A batch carries the
  * loss that its threads know of; the owner refuses one of before the last.
  */
 #include "sync/barrier.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +38,21 @@
 #include "base/lock.h"
 #include "core/syncop.h"
 #include "access/access.h"
+#include "base/clock.h"
+#include "sync/board.h"
 
 /* Nanoseconds: about the time of a few messages.  Only spent when fewer threads come than the last
  * time. */
 #define PATIENCE 200000
+
+#define PAUSES 64 /* of a look, between two yields */
+
+/* Threads that meet, from which on processes of this host meet first (board.h): two are faster
+ * without (docs/performance.md). */
+#define BOARD_LEAST 8
+
+/* Arrivals without a seat, until one is looked for again. */
+#define SEAT_AGAIN 100
 
 /* The most arrivals in one message; more are sent in several. */
 #define BATCH_MOST ((DMI_SYNC_ARRIVE_MOST - sizeof(struct dmi_arrive)) / sizeof(uint64_t))
@@ -56,14 +71,17 @@ struct batch {
 struct barrier {
   UT_hash_handle hh;
   struct dmi_barriers *all;
-  int64_t addr;          /* key */
-  uint32_t users;        /* guarded by the lock of `all` */
-  _Atomic uint32_t lock; /* guards those below */
-  uint64_t registered;   /* threads that use it here */
-  uint64_t expected;     /* arrivals in a round, of this process */
-  uint64_t arrived;      /* of these, since the last round that is known to be over */
-  uint64_t generation;   /* number of that round */
-  struct batch *open;    /* the batch that still takes threads; NULL: none */
+  int64_t addr;               /* key */
+  uint32_t users;             /* guarded by the lock of `all` */
+  _Atomic uint32_t lock;      /* guards those below */
+  uint64_t registered;        /* threads that use it here */
+  uint64_t expected;          /* arrivals in a round, of this process */
+  uint64_t arrived;           /* of these, since the last round that is known to be over */
+  uint64_t generation;        /* number of that round */
+  struct batch *open;         /* the batch that still takes threads; NULL: none */
+  bool seated;                /* a thread uses those below, without the lock */
+  uint32_t wait_seat;         /* so many arrivals until a seat is looked for */
+  struct dmi_board_seat seat; /* where it meets other processes of this host */
 };
 
 struct dmi_barrier_part {
@@ -89,8 +107,17 @@ struct dmi_barriers *dmi_barriers_new(struct dmi_access *access) {
   return barriers;
 }
 
+static struct dmi_board_env env_of(struct barrier *barrier);
+
+/* Nobody uses it here any more. */
+static void leave_board(struct barrier *barrier) {
+  const struct dmi_board_env env = env_of(barrier);
+  if (barrier->seat.board) dmi_board_rise(&barrier->seat, &env);
+}
+
 void dmi_barriers_free(struct dmi_barriers *barriers) {
   struct barrier *barrier, *next;
+  bool waits = false;
   if (!barriers) return;
   while (barriers->parts) { /* a program need not destroy its local barriers */
     struct dmi_barrier_part *part = barriers->parts;
@@ -99,13 +126,26 @@ void dmi_barriers_free(struct dmi_barriers *barriers) {
   }
   HASH_ITER(hh, barriers->all, barrier, next) {
     HASH_DEL(barriers->all, barrier);
+    if (barrier->seated) { /* the end has not reached a thread that waits */
+      waits = true;
+      continue;
+    }
+    leave_board(barrier);
     free(barrier);
   }
-  free(barriers);
+  if (!waits) free(barriers);
+}
+
+size_t dmi_barriers_common(void) {
+  return dmi_board_size();
 }
 
 static uint32_t losses_of(const struct dmi_barriers *barriers) {
   return atomic_load(&barriers->access->core.losses);
+}
+
+static bool is_newer(uint32_t losses, uint32_t other) {
+  return (int32_t)(losses - other) > 0;
 }
 
 /* dmi_barrier_since of the calling thread. */
@@ -172,6 +212,7 @@ void dmi_barrier_part(struct dmi_barrier_part *part) {
     HASH_DEL(barriers->all, barrier);
   }
   dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
+  if (barrier) leave_board(barrier);
   free(barrier);
   free(part);
 }
@@ -249,19 +290,167 @@ static void count_end(struct barrier *barrier, uint64_t generation) {
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* Sends a closed batch; its status is done when the answer is here, or it failed. */
-static void batch_send(const struct barrier *barrier, struct batch *batch) {
+/* Sends an ARRIVE; the status is done when the answer is here, or it failed. */
+static void send_arrive(const struct barrier *barrier, int8_t kind, const unsigned char *input,
+                        size_t size, struct dmi_arrived *answer, DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_ARRIVE,
                               .addr = barrier->addr,
                               .size = sizeof(struct dmi_round),
-                              .out1 = batch->input,
-                              .in = &batch->answer,
-                              .sizes = {sizeof(struct dmi_arrive) + batch->num * sizeof(uint64_t),
-                                        0, sizeof(batch->answer)},
-                              .tag = batch->kind,
+                              .out1 = input,
+                              .in = answer,
+                              .sizes = {size, 0, sizeof(*answer)},
+                              .tag = kind,
                               .mode = DMI_PUT_ATOMIC,
                               .begun = true};
-  (void)dmi_access_rmw(barrier->all->access, &call, &batch->status);
+  (void)dmi_access_rmw(barrier->all->access, &call, status);
+}
+
+/* Sends a closed batch. */
+static void batch_send(const struct barrier *barrier, struct batch *batch) {
+  send_arrive(barrier, batch->kind, batch->input,
+              sizeof(struct dmi_arrive) + batch->num * sizeof(uint64_t), &batch->answer,
+              &batch->status);
+}
+
+/* ---- Processes of this host ----------------------------------------------------------------- */
+
+static int32_t env_send(void *arg, const struct dmi_board_round *round, const unsigned char *input,
+                        size_t size, struct dmi_arrived *answer) {
+  struct barrier *barrier = arg;
+  DMI_local_status_t status;
+  dmi_status_begin(dmi_status_of(&status));
+  send_arrive(barrier, round->kind, input, size, answer, &status);
+  return dmi_access_wait(barrier->all->access, dmi_status_of(&status));
+}
+
+static bool env_is_late(void *arg, const struct dmi_board_round *round) {
+  const struct barrier *barrier = arg;
+  return is_newer(losses_of(barrier->all), round->losses);
+}
+
+static bool env_ends(void *arg) {
+  const struct barrier *barrier = arg;
+  return atomic_load(&barrier->all->access->core.stopping) != 0;
+}
+
+static bool env_lives(void *arg, dmi_uid_t uid) {
+  const struct barrier *barrier = arg;
+  return dmi_syncop_lives(&barrier->all->access->core, uid);
+}
+
+static bool env_ended(void *arg, uint64_t mark) {
+  const struct barrier *barrier = arg;
+  const struct dmi_core *core = &barrier->all->access->core;
+  struct dmi_net *net = barrier->all->access->net;
+  const dmi_uid_t uid = (dmi_uid_t)mark;
+  /* Who lives, as this process knows, has not ended: that saves a call. */
+  if (mark == dmi_net_mark(net, uid) && dmi_syncop_lives(core, uid)) return false;
+  return dmi_net_mark_ended(net, mark);
+}
+
+static void env_look(void *arg, const _Atomic uint64_t *word, uint64_t value) {
+  static __thread struct dmi_look_past past;
+  const struct barrier *barrier = arg;
+  const struct dmi_look_rule *rule = &barrier->all->access->look;
+  struct dmi_look_one one;
+  if (!rule->near || dmi_look_rests(&past, rule)) return;
+  dmi_look_begin(&one, rule, dmi_clock_ns());
+  do {
+    for (int i = 0; i < PAUSES; i++) {
+      if (atomic_load(word) != value) {
+        dmi_look_end(&past, rule, DMI_LOOK_PAID);
+        return;
+      }
+      dmi_relax();
+    }
+    dmi_look_yields(&one, dmi_clock_ns());
+    sched_yield();
+  } while (dmi_look_goes_on(&one, dmi_clock_ns()));
+  dmi_look_end(&past, rule, one.is);
+}
+
+static struct dmi_board_env env_of(struct barrier *barrier) {
+  return (struct dmi_board_env){.arg = barrier,
+                                .patience = PATIENCE,
+                                .send = env_send,
+                                .is_late = env_is_late,
+                                .ends = env_ends,
+                                .lives = env_lives,
+                                .ended = env_ended,
+                                .look = env_look};
+}
+
+/* Takes this process's seat; false: another thread has it. */
+static bool sit(struct barrier *barrier) {
+  bool mine;
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  mine = !barrier->seated;
+  barrier->seated = true;
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+  return mine;
+}
+
+static void rise(struct barrier *barrier) {
+  dmi_lock(&barrier->lock, DMI_RANK_LEAF);
+  barrier->seated = false;
+  dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
+}
+
+/* Changes the seat, which dmi_barriers_look_again reads. */
+static void set_seat(struct barrier *barrier, const struct dmi_board_seat *seat) {
+  dmi_lock(&barrier->all->lock, DMI_RANK_LEAF);
+  barrier->seat = *seat;
+  dmi_unlock(&barrier->all->lock, DMI_RANK_LEAF);
+}
+
+/* Finds a seat, if there is none yet.  By the thread that has sat. */
+static bool has_seat(struct barrier *barrier) {
+  struct dmi_access *access = barrier->all->access;
+  const struct dmi_board_env env = env_of(barrier);
+  struct dmi_board_seat seat = barrier->seat;
+  struct dmi_board *board;
+  uint64_t program;
+  if (seat.board && !seat.given_up && dmi_board_sits(&seat)) return true;
+  if (barrier->wait_seat) {
+    barrier->wait_seat--;
+    return false;
+  }
+  dmi_board_rise(&seat, &env);
+  board = dmi_net_common(access->net, access->core.self, &program);
+  if (!board || !dmi_board_sit(board, barrier->addr ^ (int64_t)program,
+                               dmi_net_mark(access->net, access->core.self), &env, &seat))
+    barrier->wait_seat = SEAT_AGAIN;
+  set_seat(barrier, &seat);
+  return seat.board != NULL;
+}
+
+/* Meets other processes of this host, so that one of them sends the arrivals of all: then the
+ * batch is done when this returns.  False: this process has to send it. */
+static bool batch_meets(struct barrier *barrier, struct batch *batch, uint64_t value) {
+  const struct dmi_board_round round = {batch->head.pnum, batch->head.losses, batch->kind};
+  const struct dmi_board_env env = env_of(barrier);
+  int32_t error;
+  if (batch->num != 1 || batch->head.pnum < BOARD_LEAST) return false;
+  /* No loss would tell the others if this process left and was killed then: so only threads that
+   * keep it from leaving may take the arrivals of others. */
+  if (!dmi_doing_is_dmi(&barrier->all->access->doings) || !sit(barrier)) return false;
+  if (!has_seat(barrier)) {
+    rise(barrier);
+    return false;
+  }
+  error = dmi_board_meet(&barrier->seat, &round, value, &env, &batch->answer);
+  rise(barrier);
+  dmi_status_done(dmi_status_of(&batch->status), error);
+  return true;
+}
+
+void dmi_barriers_look_again(struct dmi_barriers *barriers) {
+  struct barrier *barrier, *next;
+  dmi_lock(&barriers->lock, DMI_RANK_LEAF);
+  HASH_ITER(hh, barriers->all, barrier, next) {
+    if (barrier->seat.board) dmi_board_ring(&barrier->seat);
+  }
+  dmi_unlock(&barriers->lock, DMI_RANK_LEAF);
 }
 
 /* Arrives once.  `*again`: the round was complete with the first threads of the batch, and this
@@ -281,7 +470,9 @@ static int32_t arrive(struct barrier *barrier, int8_t kind, uint64_t value, void
     sends = take_over(barrier, batch);
     dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   }
-  if (sends) {
+  if (sends && batch_meets(barrier, batch, value)) {
+    error = dmi_status_wait(dmi_status_of(&batch->status));
+  } else if (sends) {
     batch_send(barrier, batch);
     error = dmi_access_wait(barrier->all->access, dmi_status_of(&batch->status));
   } else {
@@ -302,10 +493,6 @@ static int32_t arrive(struct barrier *barrier, int8_t kind, uint64_t value, void
   batch_leave(batch);
   dmi_unlock(&barrier->lock, DMI_RANK_LEAF);
   return error;
-}
-
-static bool is_newer(uint32_t losses, uint32_t other) {
-  return (int32_t)(losses - other) > 0;
 }
 
 int32_t dmi_barrier_arrive(struct dmi_barrier_part *part, int8_t kind, const void *value, void *sum,

@@ -5,6 +5,7 @@
 #ifndef DMI_SYNC_BARRIER_H
 #define DMI_SYNC_BARRIER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct dmi_access;
@@ -14,6 +15,13 @@ struct dmi_barrier_part; /* one thread's part in a barrier */
 /* The barriers that threads of this process use.  NULL: no memory. */
 struct dmi_barriers *dmi_barriers_new(struct dmi_access *access);
 void dmi_barriers_free(struct dmi_barriers *barriers);
+
+/* Bytes of memory, in common with other processes of this host, that barriers use. */
+size_t dmi_barriers_common(void);
+
+/* After a loss, when dmi_core.losses and the members are those of behind it, and when the program
+ * is to end: who waits with others of this host looks again.  Any thread. */
+void dmi_barriers_look_again(struct dmi_barriers *barriers);
 
 /* One more thread of this process will use the barrier at addr, until dmi_barrier_part.  NULL: no
  * memory. */

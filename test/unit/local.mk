@@ -239,6 +239,10 @@ check_PROGRAMS += test/unit/ring_test
 test_unit_ring_test_SOURCES = test/unit/ring_test.c
 test_unit_ring_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/board_test
+test_unit_board_test_SOURCES = test/unit/board_test.c
+test_unit_board_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/shm_test
 test_unit_shm_test_SOURCES = test/unit/shm_test.c
 test_unit_shm_test_LDADD = $(unit_libs)
