@@ -4,6 +4,7 @@
 # `make soak` makes model.t run all configurations (test/model/run --full).
 
 EXTRA_DIST += \
+	test/model/board.pml \
 	test/model/configs \
 	test/model/crash.h \
 	test/model/dmi.pml \
