@@ -4,11 +4,9 @@
 #ifndef DMI_BASE_FUTEX_H
 #define DMI_BASE_FUTEX_H
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,10 +33,10 @@ static inline void dmi_futex_wait_shared(_Atomic uint32_t *word, uint32_t value)
   syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-/* False: the time is over. */
-static inline bool dmi_futex_wait_shared_for(_Atomic uint32_t *word, uint32_t value, int64_t ns) {
+/* At most so long. */
+static inline void dmi_futex_wait_shared_for(_Atomic uint32_t *word, uint32_t value, int64_t ns) {
   struct timespec most = {ns / 1000000000, ns % 1000000000};
-  return syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0) == 0 || errno != ETIMEDOUT;
+  syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0);
 }
 
 static inline void dmi_futex_wake_shared(_Atomic uint32_t *word, int count) {

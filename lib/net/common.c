@@ -20,6 +20,8 @@ void dmi_common_init(struct dmi_common *common, size_t size) {
 }
 
 void dmi_common_close(struct dmi_common *common) {
+  void *memory = atomic_exchange(&common->memory, NULL);
+  if (memory != NULL) munmap(memory, common->size);
   if (common->fd >= 0) close(common->fd);
   if (common->own >= 0) close(common->own);
   common->fd = common->own = -1;
@@ -57,8 +59,7 @@ void dmi_common_take(struct dmi_common *common, int fd) {
   atomic_store(&common->memory, memory);
 }
 
-/* ---- Marks: each is a byte of the file, far behind its end, that its process has locked --------
- */
+/* ---- Marks: each is a byte far behind the end of the file that its process has locked -------- */
 
 static struct flock lock_of(uint64_t mark) {
   return (struct flock){

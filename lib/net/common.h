@@ -22,8 +22,7 @@ struct dmi_common {
 };
 
 void dmi_common_init(struct dmi_common *common, size_t size);
-/* The memory stays where it is: threads that the end of the program has not reached may wait there.
- */
+/* No thread uses the memory any more; the marks of this process are free. */
 void dmi_common_close(struct dmi_common *common);
 /* The descriptor, for another process.  -1: there is none. */
 int dmi_common_give(struct dmi_common *common);

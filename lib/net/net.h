@@ -189,7 +189,7 @@ struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id);
  * some may be of another program: *program is a number of this one, by which they can be told.
  * This process, the member `id`, holds that one's mark until it has ended.  NULL: none is here yet,
  * or everything is to be sealed, or the system cannot hold marks.  Any thread, once this process is
- * a member; the memory stays until the end of the process. */
+ * a member; the memory stays until dmi_net_free. */
 void *dmi_net_common(struct dmi_net *net, uint32_t id, uint64_t *program);
 /* The mark of a member of this program. */
 uint64_t dmi_net_mark(const struct dmi_net *net, uint32_t id);

@@ -117,7 +117,6 @@ static void leave_board(struct barrier *barrier) {
 
 void dmi_barriers_free(struct dmi_barriers *barriers) {
   struct barrier *barrier, *next;
-  bool waits = false;
   if (!barriers) return;
   while (barriers->parts) { /* a program need not destroy its local barriers */
     struct dmi_barrier_part *part = barriers->parts;
@@ -126,14 +125,9 @@ void dmi_barriers_free(struct dmi_barriers *barriers) {
   }
   HASH_ITER(hh, barriers->all, barrier, next) {
     HASH_DEL(barriers->all, barrier);
-    if (barrier->seated) { /* the end has not reached a thread that waits */
-      waits = true;
-      continue;
-    }
-    leave_board(barrier);
-    free(barrier);
+    free(barrier); /* its seat is free when this process's mark is */
   }
-  if (!waits) free(barriers);
+  free(barriers);
 }
 
 size_t dmi_barriers_common(void) {

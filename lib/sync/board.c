@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "dmi_api.h"
@@ -308,8 +309,8 @@ static void take(const struct dmi_board_seat *at, const struct dmi_board_round *
   taken->num = 0;
   memcpy(taken->input, &head, sizeof(head));
   if (!take_one(at, at->seat, addr, round, taken)) return;
-  for (uint32_t i = 0; i < used && taken->num < round->pnum; i++)
-    if (i != at->seat) (void)take_one(at, i, addr, round, taken);
+  for (uint32_t i = 1; i < used && taken->num < round->pnum; i++)
+    (void)take_one(at, (at->seat + i) % used, addr, round, taken);
   (void)count(table, round, 0, taken->num);
 }
 
@@ -368,17 +369,15 @@ static void announce(struct seat *seat, const struct dmi_board_round *round, uin
   atomic_store(&seat->word, word);
 }
 
-/* Sleeps until the bell rings, or at most `ns` (0: no limit).  False: the time is over. */
-static bool sleep_until(struct table *table, uint32_t bell, int64_t ns) {
-  bool rung = true;
+/* Sleeps until the bell rings, or at most `ns` (0: no limit). */
+static void sleep_until(struct table *table, uint32_t bell, int64_t ns) {
   atomic_fetch_add(&table->asleep, 1);
   if (ns) {
-    rung = dmi_futex_wait_shared_for(&table->bell, bell, ns);
+    dmi_futex_wait_shared_for(&table->bell, bell, ns);
   } else {
     dmi_futex_wait_shared(&table->bell, bell);
   }
   atomic_fetch_sub(&table->asleep, 1);
-  return rung;
 }
 
 /* An error that another process wrote; DMI_OK: the round has another pnum. */
@@ -396,8 +395,9 @@ struct wait {
   struct table *table;
   struct seat *seat;
   uint64_t coming;  /* of the table, as it was last looked at */
-  int64_t patience; /* ns without an arrival, until it is sent */
-  uint32_t put_off; /* how often that was put off, as others came */
+  int64_t patience; /* ns until it is sent; if that is not LONG, only without another arrival */
+  int64_t until;    /* dmi_clock_ns at the end of these; 0: they have not begun */
+  uint32_t put_off; /* how often it was not sent then, as others came */
 };
 
 /* WAITING: true if it ends here, *error says how. */
@@ -408,11 +408,9 @@ static bool waits(struct wait *wait, uint64_t word, bool over, int32_t *error) {
     *error = ends ? DMI_EEND : DMI_EBROKEN;
     return atomic_compare_exchange_strong(&wait->seat->word, &word, with_state(word, FREE));
   }
-  if (over && (coming == wait->coming || ++wait->put_off == PUT_OFF_MOST)) {
+  if (over && (wait->patience > wait->env->patience || coming == wait->coming ||
+               ++wait->put_off >= PUT_OFF_MOST))
     send(wait->at, wait->round, wait->env);
-    wait->put_off = 0;
-    wait->patience = LONG * wait->env->patience;
-  }
   wait->coming = coming;
   return false;
 }
@@ -450,6 +448,17 @@ static int32_t done(struct wait *wait, struct dmi_arrived *answer) {
   return DMI_OK;
 }
 
+/* Sleeps until the bell rings or the patience is over.  True: it is over, and begins anew. */
+static bool sleep_patiently(struct wait *wait, uint32_t bell) {
+  const int64_t left = wait->until - dmi_clock_ns();
+  int64_t now;
+  if (left > 0) sleep_until(wait->table, bell, left);
+  now = dmi_clock_ns();
+  if (now < wait->until) return false;
+  wait->until = now + wait->patience;
+  return true;
+}
+
 /* Waits for the answer.  *again: it has to be announced again. */
 static int32_t await(struct wait *wait, struct dmi_arrived *answer, bool *again) {
   int32_t error = DMI_OK;
@@ -478,19 +487,24 @@ static int32_t await(struct wait *wait, struct dmi_arrived *answer, bool *again)
     if (ends) return error;
     if (atomic_load(&wait->seat->word) != word) continue;
     if (looked != word) {
+      if (state == WAITING && !wait->until) wait->until = dmi_clock_ns() + wait->patience;
       looked = word;
       over = false;
       wait->env->look(wait->env->arg, &wait->seat->word, word);
-      continue;
+    } else if (state == WAITING) {
+      over = sleep_patiently(wait, bell);
+    } else {
+      sleep_until(wait->table, bell, 0);
+      over = false;
     }
-    over = !sleep_until(wait->table, bell, state == WAITING ? wait->patience : 0);
   }
 }
 
 int32_t dmi_board_meet(struct dmi_board_seat *at, const struct dmi_board_round *round,
                        uint64_t value, const struct dmi_board_env *env,
                        struct dmi_arrived *answer) {
-  struct wait wait = {at, round, env, table_of(at), seat_of(at), 0, 0, 0};
+  struct wait wait = {
+      .at = at, .round = round, .env = env, .table = table_of(at), .seat = seat_of(at)};
   int32_t error = DMI_OK;
   bool again = true;
   *answer = (struct dmi_arrived){0, 0, 0};
@@ -499,6 +513,7 @@ int32_t dmi_board_meet(struct dmi_board_seat *at, const struct dmi_board_round *
     announce(wait.seat, round, value);
     wait.coming = count(wait.table, round, 1, 0);
     wait.patience = env->patience;
+    wait.until = 0;
     if (came_of(wait.coming) != taken_of(wait.coming) + 1) wait.patience *= LONG;
     if (came_of(wait.coming) >= expected_of(wait.table, round)) send(at, round, env);
     error = await(&wait, answer, &again);

@@ -11,10 +11,13 @@ my $t       = DMITest->new(timeout => 240, wait => 60);
 my $program = $t->compile('test/multi/board_dmi.c');
 my $num     = 11;
 
-for my $lost (0, 2) {
-  my @survive = $lost ? (opts => ['--survive', '--dead-after', 60]) : ();
-  my $first   = $t->start($program, name => "first$lost", args => [$num, $lost], @survive);
-  my @living  = map { $t->start($program, name => "more${lost}_$_", join => $first, @survive) } 2 .. $num;
+# Without shared memory there is no board: then each arrival is a message.
+for my $case ([0], [2, '--survive', '--dead-after', 60], [0, '--no-shm']) {
+  my ($lost, @opts) = @$case;
+  my $alone  = "@opts" eq '--no-shm';
+  my $name   = $alone ? 'alone' : $lost;
+  my $first  = $t->start($program, name => "first $name", args => [$num, $lost], opts => \@opts);
+  my @living = map { $t->start($program, name => "more $name $_", join => $first, opts => \@opts) } 2 .. $num;
   for my $time (1 .. $lost) {
     my $said = $time > 1 ? 'broken ' . ($time - 1) : 'meets';
     $_->expect_out(qr/^$said$/m) for @living;
@@ -25,7 +28,32 @@ for my $lost (0, 2) {
   $_->wait_exit(0) for $first, @living;
   like($first->out, qr{^verdict board: \d+ checks, 0 failed$}m, "$lost were killed: nothing is wrong");
   is(join('', map { $_->out =~ /^(FAIL.*\n)/mg } $first, @living), '', 'nobody complains');
+  my ($messages, $arrivals) = $living[0]->expect_out(qr/^messages (\d+) for (\d+) arrivals$/m);
+  if ($alone) { is($messages, $arrivals, "without a board $arrivals arrivals are as many messages") }
+  else { cmp_ok($messages, '<', $arrivals, "with a board $arrivals arrivals are $messages messages") }
 }
+
+# Processes join while others meet, own the barrier's page, and leave.
+{
+  my $guests = $t->scale eq 'small' ? 2 : 6;
+  my $meeting = $t->compile('test/multi/guests_dmi.c', flags => ['-DHOSTS=8', '-DEACH=1']);
+  my $first = $t->start($meeting, name => 'host 1', args => [$guests]);
+  my @hosts = ($first, map { $t->start($meeting, name => "host $_", join => $first) } 2 .. 8);
+  $_->expect_event('opened') for @hosts[1 .. 7];
+  for my $i (1 .. $guests) {
+    my $guest = $t->start($meeting, join => $hosts[$i % 8], name => "guest $i");
+    $first->expect_out(qr/^guest $i works$/m);
+    $guest->signal('INT');
+    $guest->wait_exit(0);
+    unlike($guest->out, qr/^FAIL/m, "guest $i complains of nothing");
+  }
+  my ($rounds) = $first->expect_out(qr/^rounds: (\d+)$/m);
+  cmp_ok($rounds, '>=', 10 * $guests, "there were $rounds rounds");
+  my ($failed) = $first->expect_out(qr/^verdict guests: \d+ checks, (\d+) failed$/m);
+  is($failed, 0, 'no check failed');
+  $_->wait_exit(0) for @hosts;
+}
+
 # All wait, most of them for a process that has taken their arrivals: when the program ends they do not wait
 # for it, though it is stopped.  Nobody can see which process that is, so all but one of those that wait are.
 {

@@ -4,7 +4,8 @@
  *
  *   board_dmi PROCESSES LOST      the first process owns the barrier's page; a thread of each other
  *                                 one meets the others round after round; LOST of them are killed,
- *                                 one when all have said that they know of the one before
+ *                                 one when all have said that they know of the one before; the
+ *                                 others say with how many messages they met then
  *   board_dmi PROCESSES exit      the threads wait for one that does not come; when the first
  * process is asked to leave it calls DMI_exit(6)
  */
@@ -13,6 +14,19 @@
 
 #define ARRIVAL UINT64_C(0x9e3779b97f4a7c15) /* DMI_SYNC_UNIT of core/syncop.h */
 #define ROUNDS 100 /* of those that are left, and before a process is killed */
+
+/* How many requests of a type this process has sent (lib/access/access.h). */
+struct dmi_access;
+struct dmi_access *dmi_runtime_access(void);
+uint64_t dmi_access_sent(const struct dmi_access *access, int type);
+enum { MSG_LAST = 5 }; /* GET, READ, PUT, ATOMIC, OWN */
+
+static int64_t sent_all(void) {
+  int64_t sum = 0;
+  for (int type = 1; type <= MSG_LAST; type++)
+    sum += (int64_t)dmi_access_sent(dmi_runtime_access(), type);
+  return sum;
+}
 
 struct plan {
   DMI_barrier_t barrier;
@@ -38,6 +52,15 @@ static int meets(DMI_local_barrier_t *barrier, int32_t num, int32_t most) {
   return 1;
 }
 
+/* The last rounds, in which nobody is lost. */
+static void count_messages(DMI_local_barrier_t *barrier, int32_t num) {
+  int64_t sent = sent_all(), all = 0;
+  IS(!meets(barrier, num, ROUNDS));
+  sent = sent_all() - sent;
+  OK(DMI_local_barrier_allreduce_op(barrier, DMI_OP_SUM, DMI_TYPE_INT64, &sent, &all, 1, num));
+  say("messages %d for %d arrivals", (int)all, 2 * ROUNDS * num);
+}
+
 int64_t DMI_thread(int64_t addr) {
   DMI_local_barrier_t barrier;
   struct plan plan;
@@ -47,7 +70,7 @@ int64_t DMI_thread(int64_t addr) {
     IS(meets(&barrier, plan.num - lost, 0));
     say("broken %d", lost + 1);
   }
-  IS(!meets(&barrier, plan.num - plan.lost, ROUNDS));
+  count_messages(&barrier, plan.num - plan.lost);
   if (plan.exits) {
     FAILS(DMI_local_barrier_sync(&barrier, plan.num + 1), DMI_EEND);
     say("ends");

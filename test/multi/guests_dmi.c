@@ -1,7 +1,7 @@
 /*
  * guests_dmi.c - a team that meets at a barrier round after round, while guests join it and leave.
  *
- *   dmirun guests_dmi GUESTS     two processes stay; then one guest after the other joins, takes
+ *   dmirun guests_dmi GUESTS     HOSTS processes stay; then one guest after the other joins, takes
  *                                the page of the mutex and the barrier away, and leaves with it
  *
  * The sum of a round tells all threads how many the next one is to have; so nobody is ever told
@@ -9,8 +9,10 @@
  */
 #include "multi.h"
 
+#ifndef HOSTS
 #define HOSTS 2 /* processes that stay */
 #define EACH 2  /* threads in a process */
+#endif
 #define TEAM (HOSTS * EACH)
 
 struct shared {
