@@ -311,6 +311,8 @@ node_sources = \
 	lib/node/actions.c \
 	lib/node/actions.h \
 	lib/node/actions_view.c \
+	lib/node/dying.c \
+	lib/node/dying.h \
 	lib/node/fatal.c \
 	lib/node/fatal.h \
 	lib/node/fatal_int.h \

@@ -86,7 +86,7 @@
     TEXT(host, "", "its machine") \
     TEXT(name, "", "of it, for people") \
     NUMBER(pages, "", "whose bytes nobody has any more; of several members lost together, with the last event") \
-    TEXT(effect, "", "what becomes of the program, for people")) \
+    TEXT(effect, "", "why it was lost, if it has told that, and what becomes of the program, for people")) \
   EVENT(coordinating, INFO, NOT, "member", "", "This process is the coordinator from now on.", \
     NUMBER(view, "", "since this one")) \
   EVENT(stalled, WARN, SAY, "member", "waiting for {name} since {since}: it does not answer; {effect}", \

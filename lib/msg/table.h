@@ -68,6 +68,7 @@ enum dmi_wire_from {
 #define DMI_WIRE_COORD ((uint64_t)64 << 20)    /* bodies that grow with members or mappings */
 #define DMI_WIRE_EAGER ((uint64_t)64 << 10)    /* EAGER: longer messages are pulled */
 #define DMI_WIRE_SEEN ((uint64_t)16 << 10)     /* SEEN: one piece of an answer */
+#define DMI_WIRE_DYING ((uint64_t)1 << 9)      /* DYING: a line */
 #define DMI_WIRE_STRANGER ((uint64_t)64 << 10) /* from a process that is not a member yet */
 
 /* Properties of a message for its receiver. */
@@ -394,7 +395,9 @@ enum dmi_wire_from {
   X(DMI_SEE_ASK,      150, "SEE",      dmi_see_on_ask,    DMI_CLASS_SEE, \
     DMI_ANYONE, DMI_ANYONE, SAYS(see),  0, 0, 0, DMI_WIRE_NONE, DMI_WIRE_ANYBODY, 0) \
   X(DMI_SEE_ANSWER,   151, "SEEN",     dmi_see_on_answer, DMI_CLASS_SEE, \
-    DMI_ANYONE, DMI_ANYONE, SAYS(seen), 0, 0, 0, DMI_WIRE_SEEN, DMI_WIRE_MEMBER, 0)
+    DMI_ANYONE, DMI_ANYONE, SAYS(seen), 0, 0, 0, DMI_WIRE_SEEN, DMI_WIRE_MEMBER, 0) \
+  X(DMI_SEE_DYING,    152, "DYING",    dmi_see_on_dying,  DMI_CLASS_SEE, \
+    DMI_ANYONE, DMI_ANYONE, NOTHING,    0, 0, 0, DMI_WIRE_DYING, DMI_WIRE_MEMBER, 0)
 
 /* clang-format on */
 

@@ -8,7 +8,7 @@
  * Threads: the daemon thread runs the loop and all callbacks. Only `body`, `arrived` and `message`
  * are also called in threads that are in dmi_net_receive, for messages that the table in lib/msg
  * marks as lendable; for one connection in one thread at a time. There they must flush what they
- * send. dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_post, dmi_net_stop and the
+ * send. dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_sent, dmi_net_post, dmi_net_stop and the
  * functions of "Lending" may be called from any thread, everything else only from the daemon thread
  * (in callbacks), or before dmi_net_run. No function declared here calls a callback, except
  * dmi_net_run and dmi_net_receive.
@@ -205,6 +205,8 @@ bool dmi_net_is_near(struct dmi_net *net, uint32_t id);
 
 /* True if all queued messages have been given to the kernel. */
 bool dmi_net_flushed(struct dmi_net *net);
+/* The same of those for this member.  Any thread. */
+bool dmi_net_sent(struct dmi_net *net, dmi_uid_t uid);
 
 /* The program is ending: from now on connections that end are normal, and `lost` is not called. */
 void dmi_net_expect_close(struct dmi_net *net);

@@ -2,7 +2,7 @@
  * peer_member.c - what the layer above says and asks about other processes: who is a member and
  * where, which connection is whose, who is to be closed or kept out.
  *
- * Only the daemon calls these, but for dmi_net_connected.
+ * Only the daemon calls these, but for dmi_net_connected and dmi_net_sent.
  */
 #include <errno.h>
 #include <string.h>
@@ -182,4 +182,9 @@ bool dmi_net_flushed(struct dmi_net *net) {
     if (!dmi_send_idle(peer)) return false;
   }
   return true;
+}
+
+bool dmi_net_sent(struct dmi_net *net, dmi_uid_t uid) {
+  struct dmi_net_peer *peer = dmi_peer_find(net, uid);
+  return peer == NULL || dmi_send_idle(peer);
 }

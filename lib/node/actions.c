@@ -14,6 +14,7 @@
 #include "base/epoch.h"
 #include "base/xalloc.h"
 #include "core/member.h"
+#include "node/dying.h"
 #include "node/openxm.h"
 #include "node/pager.h"
 #include "node/pulser.h"
@@ -297,17 +298,19 @@ static void settings(struct dmi_process *process) {
 /* A member is lost, and the program goes on without it. */
 static void member_lost(struct dmi_process *process, const struct dmi_mact *act) {
   const struct dmi_notice *lost = &act->notices[0];
-  char name[DMI_NAME_TEXT + DMI_HOST_MAX], pages[64] = "", effect[160];
+  const char *why = dmi_dying_told(process, lost->uid);
+  char name[DMI_NAME_TEXT + DMI_HOST_MAX], pages[64] = "", effect[160 + DMI_WIRE_DYING];
   snprintf(name, sizeof(name), "%s %" PRIu32 " (%s)", act->flag ? "witness" : "process",
            lost->dmi_id.n, lost->info.host);
   if (act->value) {
     snprintf(pages, sizeof(pages), "%" PRIu64 " page%s lost with it; ", act->value,
              act->value == 1 ? " is" : "s are");
   }
-  snprintf(effect, sizeof(effect), "%sthe program goes on with %" PRIu32 " process%s", pages,
-           act->peer_num, act->peer_num == 1 ? "" : "es");
+  snprintf(effect, sizeof(effect), "%s%s%sthe program goes on with %" PRIu32 " process%s",
+           why ? why : "", why ? "; " : "", pages, act->peer_num, act->peer_num == 1 ? "" : "es");
   dmi_emit(&process->stream, member_lost, .member = lost->uid, .id = lost->dmi_id.n,
            .host = lost->info.host, .name = name, .pages = act->value, .effect = effect);
+  dmi_dying_forget(process, lost->uid);
 }
 
 /* The thread that would run DMI_main in the first process runs DMI_recover. */

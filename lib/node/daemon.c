@@ -16,6 +16,7 @@
 #include "core/member.h"
 #include "msg/wire.h"
 #include "node/actions.h"
+#include "node/dying.h"
 #include "node/pager.h"
 #include "node/parent.h"
 #include "node/pulser.h"
@@ -143,7 +144,9 @@ static void on_lost(void *arg, uint32_t id, const char *why) {
   } else {
     dmi_see_lost(process, id);
   }
-  (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = why});
+  (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST,
+                                                       .id = id,
+                                                       .text = dmi_dying_why(process, id, why)});
 }
 
 static void on_stranger(void *arg, uint32_t temp) {

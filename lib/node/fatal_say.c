@@ -16,6 +16,7 @@
 #include <execinfo.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -28,10 +29,12 @@
 #include "base/where.h"
 #include "core/heap.h"
 #include "node/backtrace.h"
+#include "node/dying.h"
 #include "node/fatal_int.h"
 #include "node/runtime.h"
 
 #define FRAMES 64
+#define ABORT_FRAMES 12 /* the most of abort(), what it calls, and assert() */
 #define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
 #define CHILDREN 2
 #define CHILD_SECONDS 3               /* for each place */
@@ -40,6 +43,7 @@
 struct trace {
   void *frame[FRAMES]; /* return addresses; the first one: where it was */
   int num;
+  bool aborted; /* abort() has sent the signal */
   struct dmi_doing_called called; /* the last call of DMI that was noted */
 };
 
@@ -48,6 +52,7 @@ struct work {
   const struct trace *trace;
   int next;   /* the first frame that is not yet said */
   bool lines; /* of one of those that are, the line is known */
+  char place[DMI_WHERE_SIZE + 64]; /* of the program, for other processes; "": not known */
 };
 
 /* ---- Why ------------------------------------------------------------------------------------- */
@@ -110,13 +115,17 @@ static const char *about_fpe(int code) {
   }
 }
 
+static bool is_abort(const struct dmi_fatal *fatal) {
+  return fatal->number == SIGABRT && fatal->info->si_code <= 0 && fatal->info->si_pid == getpid();
+}
+
 static void add_reason(struct dmi_safe *line, const struct dmi_fatal *fatal) {
   const siginfo_t *info = fatal->info;
   if (info->si_code <= 0 && info->si_pid != getpid()) {
     dmi_safe_add(line, "it was sent by process ");
     dmi_safe_number(line, (uint64_t)info->si_pid);
     dmi_safe_add(line, " of the system");
-  } else if (fatal->number == SIGABRT) {
+  } else if (is_abort(fatal)) {
     dmi_safe_add(line, "abort() was called");
   } else if (info->si_code <= 0) {
     dmi_safe_add(line, "it was sent by the process itself");
@@ -172,13 +181,15 @@ static const char *call_of(const struct trace *trace, int i, const char *functio
 }
 
 /* In the child: the first place from frame i on that is not of dmi.hpp. */
-static void say_call_from(const struct trace *trace, int i, const char *call) {
+static void say_call_from(struct work *work, int i, const char *call) {
+  const struct trace *trace = work->trace;
   char place[DMI_WHERE_SIZE];
   struct dmi_where_function function = {NULL, DMI_WHERE_OWN};
   if (i >= trace->num) return;
   for (; i < trace->num && function.role == DMI_WHERE_OWN; i++)
     (void)dmi_where_plain(place, sizeof(place), trace->frame[i], &function);
   say_call(call, place);
+  snprintf(work->place, sizeof(work->place), "in %s, called at %s", call, place);
 }
 
 static void say_place(const char *place, int times) {
@@ -193,12 +204,28 @@ static void say_place(const char *place, int times) {
   dmi_safe_write(&line, STDERR_FILENO);
 }
 
+/* In the child: the first frame behind abort(), what it has called, and assert(). */
+static int behind_abort(const struct trace *trace) {
+  static const char *const names[] = {"abort", "__assert_fail_base", "__assert_fail", "__assert"};
+  char place[DMI_WHERE_SIZE];
+  int first = 0;
+  (void)alarm(CHILD_SECONDS);
+  for (int i = 0; trace->aborted && i < trace->num && i < ABORT_FRAMES; i++) {
+    struct dmi_where_function function;
+    (void)dmi_where_plain(place, sizeof(place), trace->frame[i], &function);
+    for (size_t k = 0; function.name && k < sizeof(names) / sizeof(names[0]); k++)
+      if (strcmp(function.name, names[k]) == 0) first = i + 1;
+  }
+  return first;
+}
+
 /* In the child.  Only functions that concern the program, but for the one where it was.  False:
  * there are no names of places. */
 static bool say_places(struct work *work) {
   const struct trace *trace = work->trace;
   char place[DMI_WHERE_SIZE];
   if (!dmi_where_names()) return false;
+  if (work->next == 0) work->next = behind_abort(trace);
   for (int i = work->next, same; i < trace->num; i += same) {
     struct dmi_where_function function;
     const char *call;
@@ -211,10 +238,12 @@ static bool say_places(struct work *work) {
     if (function.role == DMI_WHERE_BELOW) break;
     work->lines = work->lines || found;
     work->next = i + same;
+    if (found && !*work->place && function.role != DMI_WHERE_OWN)
+      snprintf(work->place, sizeof(work->place), "at %s", place);
     if (function.role != DMI_WHERE_OWN || i == 0) say_place(place, same);
     if (function.role == DMI_WHERE_FIRST) break;
     call = call_of(trace, i, function.name);
-    if (call) say_call_from(trace, i + same, call);
+    if (call) say_call_from(work, i + same, call);
   }
   if (!work->lines) {
     struct dmi_safe line = {.len = 0};
@@ -250,16 +279,19 @@ static int run_child(struct work *work) {
 }
 
 /* False: nothing was said, or not all.  A child has the memory of this process, but a stack of its
- * own, below which its work lies: libdw needs a larger one than a handler has. */
-static bool child_says(const struct trace *trace) {
+ * own, below which its work lies: libdw needs a larger one than a handler has.  Adds to `told`
+ * which place it was. */
+static bool child_says(const struct trace *trace, struct dmi_safe *told) {
   struct work *work;
   int status = 1;
   if (!MAKES_CHILD) return false;
   work = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (work == MAP_FAILED) return false;
-  *work = (struct work){trace, 0, false};
+  *work = (struct work){.trace = trace};
   for (int i = 0; i < CHILDREN && (i == 0 || WIFSIGNALED(status)); i++)
     status = run_child(work);
+  if (*work->place) dmi_safe_add(told, ", ");
+  dmi_safe_add(told, work->place);
   return status == 0;
 }
 
@@ -277,10 +309,27 @@ static void say_addresses(const struct trace *trace) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+/* For the other processes. */
+static void make_told(struct dmi_safe *told, const struct dmi_fatal *fatal) {
+  dmi_safe_add(told, "killed by ");
+  dmi_safe_add(told, fatal->name);
+  dmi_safe_add(told, " (");
+  add_reason(told, fatal);
+  dmi_safe_add(told, ") in ");
+  if (dmi_in_function) dmi_safe_add(told, "DMI_function, in ");
+  dmi_backtrace_thread(told);
+  dmi_safe_add(told, " of pid ");
+  dmi_safe_number(told, (uint64_t)getpid());
+}
+
+/* The others are told at once, as what comes then may not come to an end; and again when it is
+ * known where it was. */
 void dmi_fatal_say(const struct dmi_fatal *fatal) {
   const struct dmi_process *process = dmi_runtime_process();
-  struct dmi_safe line = {.len = 0};
+  struct dmi_safe line = {.len = 0}, told = {.len = 0};
   struct trace trace;
+  make_told(&told, fatal);
+  dmi_dying_tell(&told);
   dmi_safe_add(&line, "dmi: ");
   dmi_safe_add(&line, fatal->name);
   dmi_safe_add(&line, " ends ");
@@ -290,5 +339,8 @@ void dmi_fatal_say(const struct dmi_fatal *fatal) {
   dmi_safe_write(&line, STDERR_FILENO);
   if (process && process->remote) process->program.remote->dies(fatal->name);
   find_trace(&trace, fatal);
-  if (!child_says(&trace)) say_addresses(&trace);
+  trace.aborted = is_abort(fatal);
+  if (!child_says(&trace, &told)) say_addresses(&trace);
+  dmi_dying_tell(&told);
+  dmi_dying_wait();
 }

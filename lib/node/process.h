@@ -20,6 +20,7 @@
 
 struct dmi_alloc;
 struct dmi_barriers;
+struct dmi_dying;
 struct dmi_openxm;
 struct dmi_pager;
 struct dmi_parent;
@@ -96,6 +97,7 @@ struct dmi_process {
   struct dmi_member *member;   /* part of `node`; read only */
   struct dmi_threads *threads; /* own lock */
   struct dmi_see *see;         /* those who look, and their questions */
+  struct dmi_dying *dying;     /* what members have told of their end */
   struct dmi_tracer *tracer;   /* traces; NULL: no memory for it, or not yet */
   struct dmi_stall *stall;     /* NULL until something is in flight */
   struct dmi_pulser *pulser;   /* NULL: this process is no member yet */

@@ -28,6 +28,7 @@
 #include "base/xalloc.h"
 #include "msg/wire.h"
 #include "node/actions.h"
+#include "node/dying.h"
 #include "node/lease.h"
 #include "node/pulser_int.h"
 #include "node/runtime.h"
@@ -238,6 +239,7 @@ static void on_posted(void *arg) {
   struct dmi_pulser *pulser = arg;
   struct dmi_pulser_order *orders;
   uint32_t num;
+  dmi_dying_send(pulser->process);
   dmi_mutex_lock(&pulser->lock);
   orders = pulser->orders;
   num = pulser->order_num;
@@ -255,7 +257,9 @@ static void *body(void *arg) {
   dmi_runtime_enter(pulser->process);
   begin_control(pulser);
   set_timer(pulser);
+  dmi_dying_begin(pulser->net);
   dmi_net_run(pulser->net);
+  dmi_dying_end(pulser->net);
   dmi_control_end(&pulser->control);
   return NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "base/xalloc.h"
 #include "node/actions.h"
+#include "node/dying.h"
 #include "node/lease.h"
 #include "node/pulser_int.h"
 #include "node/runtime.h"
@@ -23,8 +24,10 @@ static void hear_lost(struct dmi_process *process, const struct dmi_pulser_news 
   const struct dmi_pulse_act *act = &news->act;
   if (news->told && dmi_net_connected(process->access.net, act->uid)) return;
   dmi_stall_lost(process, act->uid);
-  (void)dmi_actions_input(
-      process, &(struct dmi_input){.type = DMI_IN_LOST, .id = act->uid, .text = act->text});
+  (void)dmi_actions_input(process,
+                          &(struct dmi_input){.type = DMI_IN_LOST,
+                                              .id = act->uid,
+                                              .text = dmi_dying_why(process, act->uid, act->text)});
 }
 
 static void may_change(struct dmi_process *process) {

@@ -38,6 +38,7 @@
 #include "node/daemon.h"
 #include "node/actions.h"
 #include "node/calls.h"
+#include "node/dying.h"
 #include "node/fatal.h"
 #include "node/key.h"
 #include "node/openxm.h"
@@ -142,6 +143,7 @@ static void process_end(struct dmi_process *process) {
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);
+  dmi_dying_free(process);
   contact_end(process);
   dmi_node_free(process->node);
   dmi_alloc_free(process->alloc);

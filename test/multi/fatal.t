@@ -44,6 +44,7 @@ sub explains {
   return 1 if !defined $line;
   return ok((grep { / came here from / } @trace) && (grep { /^\S+fatal_dmi\S*\(.*\)\[0x/ } @trace), "$what: from where")
     if !$names;
+  like((grep { /^dmi:   / } @trace)[0], qr/^dmi:   fatal_dmi\.c:/, "$what: no functions of abort() above the program's") if $signal eq 'ABRT';
   my $near = join '|', $line + 1, $line + 2;
   like((grep { /^dmi:   / } @trace)[-1], qr/^dmi:   fatal_dmi\.c:\d+ \(DMI_(?:main|thread|function)\)$/, "$what: nothing below the program's first function")
     if $first =~ /thread of DMI_main|dmi-thread|DMI_function/ && $first !~ /is used up/;
@@ -100,10 +101,15 @@ for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asks => 0, qr/
   my @all = ($t->start($program, args => [$way, 1], name => "$way 0"));
   push @all, $t->start($program, join => $all[0], name => "$way 1");
   my ($lost, $other) = @all[$ends, 1 - $ends];
-  $lost->wait_exit(signal => $way eq 'stack' ? 'SEGV' : 'ABRT');
-  explains($lost, $way eq 'stack' ? 'SEGV' : 'ABRT', qr/$text: .*/, "$way, of two");
+  my $signal = $way eq 'stack' ? 'SEGV' : 'ABRT';
+  $lost->wait_exit(signal => $signal);
+  explains($lost, $signal => qr/$text: .*/, "$way, of two");
   $other->wait_exit(1);
-  like($other->err, qr/^dmi: lost process $ends \(/m, 'the other one says who is lost');
+  my ($thread) = "$text" =~ /(DMI_function|dmi-thread 1)/;
+  my $pid = $lost->pid;
+  my $place = !$names ? '' : $way eq 'stack' ? 'at fatal_dmi\.c:\d+ \(deep\)' : 'at fatal_dmi\.c:\d+ \((?:aborts|DMI_function)\)';
+  like($other->err, qr/^dmi: lost process $ends \(\S+\): killed by SIG$signal \(.+\) in (?:thread )?$thread.* of pid $pid(?:, $place)?; this ends the program/m,
+    "$way, of two: the other one says who is lost, by which signal, and where");
 }
 
 # Without debug information there are addresses, for addr2line.

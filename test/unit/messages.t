@@ -27,6 +27,7 @@ sub size_text {
   my ($factor, $shift) = $value =~ /^\(uint64_t\)(\d+) << (\d+)$/ or die "$name: $value";
   return "$factor KiB" if $shift == 10;
   return "$factor MiB" if $shift == 20;
+  return $factor << $shift if $shift < 10;
   return "2^$shift";
 }
 
