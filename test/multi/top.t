@@ -41,7 +41,8 @@ my $row = sub { my ($process, $rest) = @_; return qr/^$process +\S+ +$rest/m };
 $terminal->run('cd ' . $t->dir . '; echo before');
 $show->($first);
 my $screen = $terminal->shows(qr/^3 processes, \d+ cores, \d+ threads; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
-like($screen, qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of +copies/m, 'titles');
+# The terminal may be too narrow for the last one, if much is sent.
+like($screen, qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
 $terminal->shows($row->(0, qr/member, first +\d+ +\d+\.\d s +\d+ +\d+ /), 'the first process');
 $terminal->shows($row->($_, qr/member +\d+ +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
 unlike($screen, qr/before/, 'nothing else is there');
