@@ -182,6 +182,7 @@ struct dmi_flush {
   uint8_t type;
   uint32_t asked;
   struct dmi_page *page[DMI_FLUSH_PAGES];
+  struct dmi_faults_bytes touched[DMI_FLUSH_PAGES];
 };
 static inline void dmi_access_flush_init(struct dmi_flush *flush) {
   flush->num = flush->asked = 0;

@@ -72,23 +72,53 @@ static void brings(struct dmi_access *access, const struct dmi_page *page, uint3
 static void count_asked(struct dmi_access *access, struct dmi_flush *flush) {
   if (!flush->asked) return;
   atomic_fetch_add_explicit(&access->sent[flush->type], flush->asked, memory_order_relaxed);
-  dmi_faults_note(&access->faults, flush->page, flush->asked);
+  dmi_faults_note(&access->faults, flush->page, flush->touched, flush->asked);
   flush->asked = 0;
+}
+
+/* The bytes for which this process sends a message about the page, which is locked; all of the page if
+ * it is not known which.  READ and OWN do not say it: the operation that needs them waits here. */
+static struct dmi_faults_bytes touched(const struct dmi_page *page, const struct dmi_msg *msg) {
+  struct dmi_faults_bytes bytes = {0, page->map->page_size, msg->type != DMI_MSG_GET};
+  const struct dmi_req *req = NULL;
+  if (msg->type == DMI_MSG_ATOMIC) {
+    bytes.from = msg->atomic.off;
+    bytes.to = msg->atomic.off + msg->atomic.len;
+  } else if (msg->type == DMI_MSG_GET || msg->type == DMI_MSG_PUT) {
+    if (msg->access.ranges) return bytes;
+    bytes.from = msg->access.off;
+    bytes.to = msg->access.off + msg->access.len;
+  } else if (msg->type == DMI_MSG_READ) {
+    bytes.write = false;
+    req = page->busy ? page->busy->waiters.last : NULL;
+  } else {
+    req = page->busy ? page->busy->queue.first : NULL;
+  }
+  if (req && !req->foreign && !req->ranges) {
+    bytes.from = req->off;
+    bytes.to = req->off + req->len;
+  }
+  return bytes;
 }
 
 /* A message for an own operation was sent.  With `later` it is counted with others of that call,
  * whose pages stay as long. */
-static void asked_for(struct dmi_access *access, struct dmi_page *page, uint8_t type,
+static void asked_for(struct dmi_access *access, struct dmi_page *page, const struct dmi_msg *msg,
                       struct dmi_flush *later) {
+  const uint8_t type = msg->type;
+  struct dmi_faults_bytes bytes;
   const bool fault = dmi_faults_are((enum dmi_msg_type)type);
   if (fault && access->profile) dmi_profile_fault(access->profile, page);
   if (!fault || !later) {
     atomic_fetch_add_explicit(&access->sent[type], 1, memory_order_relaxed);
-    if (fault) dmi_faults_note(&access->faults, &page, 1);
+    if (!fault) return;
+    bytes = touched(page, msg);
+    dmi_faults_note(&access->faults, &page, &bytes, 1);
     return;
   }
   if (later->asked == DMI_FLUSH_PAGES || later->type != type) count_asked(access, later);
   later->type = type;
+  later->touched[later->asked] = touched(page, msg);
   later->page[later->asked++] = page;
 }
 
@@ -152,7 +182,7 @@ static uint32_t send_message(struct dmi_access *access, struct dmi_page *page, s
   }
   if (bytes || type == DMI_MSG_GRANT) brings(access, page, to, type, bytes);
   if (msg->origin != access->core.self) return 0;
-  asked_for(access, page, type, later);
+  asked_for(access, page, msg, later);
   return asks(type) ? to : 0;
 }
 

@@ -25,8 +25,30 @@ static void count(struct dmi_faults *faults, uint32_t num, int64_t now) {
   faults->num += num;
 }
 
+static void add_bytes(struct dmi_faults_bytes *to, const struct dmi_faults_bytes *more) {
+  if (more->from == more->to) return;
+  if (to->from == to->to) {
+    *to = *more;
+    return;
+  }
+  if (more->from < to->from) to->from = more->from;
+  if (more->to > to->to) to->to = more->to;
+}
+
+static void add_touched(struct dmi_faults_touched *to, const struct dmi_faults_touched *more) {
+  add_bytes(&to->wrote, &more->wrote);
+  add_bytes(&to->read, &more->read);
+}
+
 static void settle(struct dmi_faults *faults, struct dmi_faults_fresh *fresh) {
-  if (fresh->num) dmi_hot_add(faults->hot, DMI_FAULTS_HOT, fresh->of, fresh->which, fresh->num);
+  static const struct dmi_faults_touched nothing;
+  uint32_t at;
+  if (!fresh->num) return;
+  at = dmi_hot_add(faults->hot, DMI_FAULTS_HOT, fresh->of, fresh->which, fresh->num);
+  if (faults->hot[at].count == faults->hot[at].more + fresh->num) /* it was another page's */
+    faults->touched[at] = faults->before[at] = nothing;
+  add_touched(&faults->touched[at], &fresh->touched);
+  fresh->touched = nothing;
   fresh->num = 0;
 }
 
@@ -35,16 +57,24 @@ static void settle_all(struct dmi_faults *faults) {
     settle(faults, &faults->fresh[i]);
 }
 
-static void count_page(struct dmi_faults *faults, uint64_t of, uint64_t which) {
+/* What is touched now tells of now, too. */
+static void halve(struct dmi_faults *faults) {
+  settle_all(faults);
+  dmi_hot_halve(faults->hot, DMI_FAULTS_HOT);
+  memcpy(faults->before, faults->touched, sizeof(faults->before));
+  memset(faults->touched, 0, sizeof(faults->touched));
+  faults->lately /= 2;
+}
+
+static void count_page(struct dmi_faults *faults, uint64_t of, uint64_t which,
+                       const struct dmi_faults_bytes *bytes) {
   struct dmi_faults_fresh *fresh = &faults->fresh[(which ^ of >> 12) % DMI_FAULTS_FRESH];
   if (fresh->which != which || fresh->of != of) settle(faults, fresh);
   fresh->of = of;
   fresh->which = which;
   fresh->num++;
-  if (++faults->lately < LATELY) return;
-  settle_all(faults);
-  dmi_hot_halve(faults->hot, DMI_FAULTS_HOT);
-  faults->lately /= 2;
+  add_bytes(bytes->write ? &fresh->touched.wrote : &fresh->touched.read, bytes);
+  if (++faults->lately >= LATELY) halve(faults);
 }
 
 /* Counts pages of one mapping there.  Returns how many these are. */
@@ -57,14 +87,15 @@ static uint32_t count_mapping(struct dmi_page *const page[], uint32_t num) {
   return same;
 }
 
-void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *const page[], uint32_t num) {
+void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *const page[],
+                     const struct dmi_faults_bytes bytes[], uint32_t num) {
   const int64_t now = dmi_clock_coarse_ns();
   for (uint32_t i = 0; i < num;)
     i += count_mapping(page + i, num - i);
   dmi_lock(&faults->lock, DMI_RANK_LEAF);
   count(faults, num, now);
   for (uint32_t i = 0; i < num; i++)
-    count_page(faults, page[i]->map->base, page[i]->index);
+    count_page(faults, page[i]->map->base, page[i]->index, &bytes[i]);
   dmi_unlock(&faults->lock, DMI_RANK_LEAF);
 }
 
@@ -83,6 +114,18 @@ double dmi_faults_rate(const struct dmi_faults *faults, int64_t now) {
   return (double)sum * (double)SECOND / (double)(now - begin);
 }
 
+/* The bytes of a page of `hot`, both of now and of before. */
+static struct dmi_faults_touched touched(const struct dmi_faults *faults,
+                                         const struct dmi_hot *hot) {
+  for (uint32_t i = 0; i < DMI_FAULTS_HOT; i++) {
+    struct dmi_faults_touched all = faults->touched[i];
+    if (faults->hot[i].of != hot->of || faults->hot[i].which != hot->which) continue;
+    add_touched(&all, &faults->before[i]);
+    return all;
+  }
+  return (struct dmi_faults_touched){0};
+}
+
 void dmi_faults_look(struct dmi_faults *faults, struct dmi_faults_seen *seen) {
   const int64_t now = dmi_clock_ns();
   dmi_lock(&faults->lock, DMI_RANK_LEAF);
@@ -91,6 +134,8 @@ void dmi_faults_look(struct dmi_faults *faults, struct dmi_faults_seen *seen) {
   seen->now = dmi_faults_rate(faults, now);
   seen->lately = faults->lately;
   memcpy(seen->hot, faults->hot, sizeof(seen->hot));
-  dmi_unlock(&faults->lock, DMI_RANK_LEAF);
   dmi_hot_sort(seen->hot, DMI_FAULTS_HOT);
+  for (uint32_t i = 0; i < DMI_FAULTS_HOT; i++)
+    seen->touched[i] = touched(faults, &seen->hot[i]);
+  dmi_unlock(&faults->lock, DMI_RANK_LEAF);
 }

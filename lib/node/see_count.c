@@ -7,6 +7,12 @@
 #include "node/profiler.h"
 #include "node/see_int.h"
 
+static void put_bytes(struct dmi_json *to, const char *name,
+                      const struct dmi_faults_bytes *bytes) {
+  if (bytes->from != bytes->to)
+    dmi_json_put(to, ",\"%s\":[%" PRIu64 ",%" PRIu64 "]", name, bytes->from, bytes->to);
+}
+
 uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to) {
   struct dmi_faults_seen seen;
   dmi_faults_look(&process->access.faults, &seen);
@@ -15,8 +21,11 @@ uint64_t dmi_see_hot(struct dmi_process *process, struct dmi_json *to) {
     const struct dmi_hot *hot = &seen.hot[i];
     dmi_json_put(to,
                  "{\"mapping\":\"0x%" PRIx64 "\",\"page\":%" PRIu64 ",\"faults\":%" PRIu64
-                 ",\"surely\":%" PRIu64 "}\n",
+                 ",\"surely\":%" PRIu64,
                  hot->of, hot->which, hot->count, hot->count - hot->more);
+    put_bytes(to, "wrote", &seen.touched[i].wrote);
+    put_bytes(to, "read", &seen.touched[i].read);
+    dmi_json_put(to, "}\n");
   }
   return 0;
 }

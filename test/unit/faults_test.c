@@ -74,7 +74,7 @@ static void what_was_before_fades(void **state) {
   (void)state;
   for (page.index = 3; page.index < 5; page.index++) {
     for (uint32_t i = 0; i < (page.index == 3 ? 100000 : 10000); i++)
-      dmi_faults_note(&faults, (struct dmi_page *[]){&page}, 1);
+      dmi_faults_note(&faults, (struct dmi_page *[]){&page}, &(struct dmi_faults_bytes){0}, 1);
   }
   dmi_faults_look(&faults, &seen);
   assert_int_equal(seen.num, 110000);
@@ -83,6 +83,58 @@ static void what_was_before_fades(void **state) {
   assert_int_equal(seen.hot[0].of, 4096);
   assert_true(seen.hot[0].count > seen.lately / 2);
   assert_true(seen.lately <= 4096);
+}
+
+/* A page asked for because of these bytes. */
+static void touch(struct dmi_faults *faults, struct dmi_page *page, bool write, uint64_t from,
+                  uint64_t to) {
+  dmi_faults_note(faults, &page, &(struct dmi_faults_bytes){from, to, write}, 1);
+}
+
+static void what_is_touched_is_known_of_each_page(void **state) {
+  struct dmi_mapping mapping = {.map.base = 4096};
+  struct dmi_faults faults = {0};
+  struct dmi_faults_seen seen;
+  struct dmi_page page = {.map = &mapping.map, .index = 3}, other = {.map = &mapping.map};
+  struct dmi_page third = {.map = &mapping.map, .index = 3 + DMI_FAULTS_FRESH}; /* same place */
+  (void)state;
+  touch(&faults, &page, true, 16, 24);
+  touch(&faults, &third, false, 0, 4096);
+  touch(&faults, &page, true, 8, 12);
+  touch(&faults, &page, true, 0, 0); /* nothing */
+  touch(&faults, &page, false, 100, 101);
+  for (int i = 0; i < 9; i++)
+    touch(&faults, &other, true, 40, 48);
+  dmi_faults_look(&faults, &seen);
+  assert_int_equal(seen.hot[0].which, 0);
+  assert_int_equal(seen.touched[0].wrote.from, 40);
+  assert_int_equal(seen.touched[0].wrote.to, 48);
+  assert_int_equal(seen.touched[0].read.to, 0);
+  assert_int_equal(seen.hot[1].which, 3);
+  assert_int_equal(seen.touched[1].wrote.from, 8);
+  assert_int_equal(seen.touched[1].wrote.to, 24);
+  assert_int_equal(seen.touched[1].read.from, 100);
+  assert_int_equal(seen.touched[1].read.to, 101);
+  /* What was touched long ago is forgotten; not at once. */
+  for (int i = 0; i < 4100; i++)
+    touch(&faults, &page, true, 20, 24);
+  dmi_faults_look(&faults, &seen);
+  assert_int_equal(seen.touched[0].wrote.from, 8);
+  for (int i = 0; i < 4100; i++)
+    touch(&faults, &page, true, 20, 24);
+  dmi_faults_look(&faults, &seen);
+  assert_int_equal(seen.touched[0].wrote.from, 20);
+  assert_int_equal(seen.touched[0].wrote.to, 24);
+  assert_int_equal(seen.touched[0].read.to, 0);
+  /* Nor does a page that takes a counter take over what the one before has touched. */
+  for (page.index = 100; page.index < 1100; page.index++)
+    touch(&faults, &page, true, page.index, page.index + 1);
+  dmi_faults_look(&faults, &seen);
+  for (uint32_t i = 0; i < DMI_FAULTS_HOT; i++) {
+    if (seen.hot[i].which < 100 || seen.hot[i].which == third.index) continue;
+    assert_int_equal(seen.touched[i].wrote.from, seen.hot[i].which);
+    assert_int_equal(seen.touched[i].wrote.to, seen.hot[i].which + 1);
+  }
 }
 
 /* ---- A second -------------------------------------------------------------------------------- */
@@ -147,6 +199,7 @@ int main(void) {
       cmocka_unit_test(frequent_ones_are_kept),
       cmocka_unit_test(few_are_exact),
       cmocka_unit_test(what_was_before_fades),
+      cmocka_unit_test(what_is_touched_is_known_of_each_page),
       cmocka_unit_test(the_rate_is_of_the_last_seconds),
       cmocka_unit_test(a_few_faults_are_no_flood),
       cmocka_unit_test(lengths_have_limits),

@@ -161,6 +161,25 @@ $pages->{objects} = { 'page 0x310' => { owner => 2, role => 'owner' }, 'page 0x4
 like(DMI::LookText::status($pages), qr/^3 .* +1 +-\n4 .* +3, SILENT +-$/m, 'which process owns it');
 $pages->{objects} = { 'page 0x310' => { owner => 2, role => 'none' } };
 like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none that owns it, or that is known');
+
+# Who touches which bytes of them.
+{
+  my $shares = sub {
+    my (@touched) = @_;
+    my $uid = 0;
+    my @members = map { my $of = $_; my $member = faulting(++$uid, 500, 3 => 600); %{ $member->{hot}[0] } = (%{ $member->{hot}[0] }, %$of); $member } @touched;
+    return DMI::LookText::status({ members => \@members, mappings => [] }) =~ /^page 3 of the mapping at 0x10: (.*): false sharing\? Give what each process needs a page of its own$/m ? $1 : '';
+  };
+  is($shares->({ wrote => [0, 8] }, { wrote => [8, 16] }), 'process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15', 'false sharing: two write different bytes');
+  is($shares->({ wrote => [0, 9] }, { wrote => [8, 16] }), '', 'a byte that both write: none');
+  is($shares->({ wrote => [0, 8], read => [0, 16] }, { wrote => [8, 16] }), '', 'one that another one reads: none');
+  is($shares->({ wrote => [0, 8], read => [0, 4] }, { read => [8, 16] }, { read => [8, 20] }),
+    'process 0 writes bytes 0 to 7, process 0 reads bytes 0 to 3, process 1 reads bytes 8 to 15, process 2 reads bytes 8 to 19', 'who only reads may read what others read');
+  is($shares->({ read => [0, 8] }, { read => [8, 16] }), '', 'nobody writes: none');
+  is($shares->({ wrote => [0, 8] }), '', 'one process alone');
+  is($shares->({ wrote => [0, 8] }, {}), '', 'of the other one nothing is told');
+  is($shares->({ wrote => [0, 8] }, { wrote => ['x', {}] }), '', 'what is no number does not count');
+}
 {
   my $line = sub { return { mapping => '0x10', page_size => 1, pages => 9, owned => 1, copies => 0, @_ } };
   my ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(), $line->()] },

@@ -124,9 +124,10 @@ sub hot_pages {
     for my $hot (@{ $member->{hot} // [] }) {
       my $rate = $hot->{surely} / $lately * $now;
       next if $rate < 0.5;
-      my $page = $page{"$hot->{mapping} $hot->{page}"} //= { %$hot, rate => 0, by => [] };
+      my $page = $page{"$hot->{mapping} $hot->{page}"} //= { %$hot, rate => 0, by => [], touched => {} };
       $page->{rate} += $rate;
       push @{ $page->{by} }, sprintf '%s: %.0f', $member->{process}, $rate;
+      $page->{touched}{ $member->{process} } = { map { _bytes($_, $hot->{$_}) } qw(wrote read) };
     }
   }
   my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
@@ -140,13 +141,47 @@ sub hot_pages {
   return @hottest;
 }
 
+# (wrote => [first, last]): bytes of a page that a process has touched; nothing if that is not told.
+sub _bytes {
+  my ($what, $bytes) = @_;
+  return () if ref $bytes ne 'ARRAY' || grep { !/^\d+\z/ } @$bytes[0, 1];
+  return ($what => [$bytes->[0], $bytes->[1] - 1]);
+}
+
+sub _apart {
+  my ($one, $other) = @_;
+  return !$one || !$other || $one->[1] < $other->[0] || $other->[1] < $one->[0];
+}
+
+# In words what processes touch in a hot page, if no process needs the bytes that another one writes there; else ''.
+# Only what they asked for is known.
+sub false_sharing {
+  my ($page) = @_;
+  my $touched = $page->{touched};
+  my @who = sort { $a <=> $b } keys %$touched;
+  return '' if @who < 2 || !grep { $_->{wrote} } values %$touched;
+  for my $writer (@who) {
+    for my $other (grep { $_ != $writer } @who) {
+      return '' if grep { !_apart($touched->{$writer}{wrote}, $touched->{$other}{$_}) } qw(wrote read);
+    }
+  }
+  my @parts = map {
+    my $process = $_;
+    map { my ($what, $bytes) = ($_, $touched->{$process}{$_}); $bytes ? plain("process $process ") . ($what eq 'wrote' ? 'writes' : 'reads') . " bytes $bytes->[0] to $bytes->[1]" : () } qw(wrote read)
+  } @who;
+  return '' if @parts < 2;    # of the others nothing is told
+  splice @parts, $MOST_NAMED, @parts, '...' if @parts > $MOST_NAMED;
+  return join(', ', @parts) . ': false sharing? Give what each process needs a page of its own';
+}
+
 sub hottest {
   my ($all) = @_;
   my @hottest = hot_pages($all) or return '';
   my %there = map { $_->{mapping} => $_ } @{ $all->{mappings} };
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
   return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'owner', 'mapping made by'],
-    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest);
+    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest)
+    . join '', map { my $text = false_sharing($_); $text ? "\npage " . plain($_->{page}) . ' of the mapping at ' . plain($_->{mapping}) . ": $text\n" : () } @hottest;
 }
 
 # Which process had a hot page when it was asked; `moving`: none, as the page was on its way.

@@ -81,7 +81,7 @@ sub _hot {
   my ($all, $hot) = @_;
   return { mapping => DMI::LookText::plain($hot->{mapping}), page => DMI::LookText::plain($hot->{page}),
     rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::plain(join ', ', @{ $hot->{by} }),
-    owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)) };
+    owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)), shared => DMI::LookText::false_sharing($hot) };
 }
 
 # What a process has sent to each other one.

@@ -328,7 +328,7 @@ function drawHot() {
     text(cells[0], page.page);
     text(cells[1], page.mapping);
     text(cells[2], page.rate.toFixed(0));
-    text(cells[3], page.by);
+    text(cells[3], page.by + (page.shared ? '\n' + page.shared : ''));
     text(cells[4], page.owner);
     text(cells[5], made.get(page.mapping) ?? 'not there any more');
   });
