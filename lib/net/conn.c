@@ -179,16 +179,27 @@ static void dissolve(struct dmi_conn *conn) {
   free_memory(conn);
 }
 
+/* There may be two, when both have connected at the same time. */
+static bool has_conn(const struct dmi_net *net, const struct dmi_net_peer *peer) {
+  const struct dmi_conn *conn = net->conns;
+  while (conn != NULL && conn->peer != peer)
+    conn = conn->next;
+  return conn != NULL;
+}
+
 void dmi_conn_lose(struct dmi_conn *conn, const char *why) {
   struct dmi_net *net = conn->net;
   struct dmi_link *link = conn->link;
   struct dmi_net_peer *peer = conn->peer;
-  bool way_out = peer->conn == conn;
+  const uint32_t id = peer->id;
+  bool way_out = peer->conn == conn, gone;
   log_end(conn, why);
   dissolve(conn);
+  gone = id < DMI_NET_TEMP && !has_conn(net, peer);
   /* No thread may be writing to the link when it is closed: dmi_peer_lost waits for that. */
   if (way_out) dmi_peer_lost(peer, why);
   dmi_beside_close(net, link);
+  if (gone && net->handler.gone != NULL) net->handler.gone(net->handler.arg, id);
 }
 
 /* Both directions have ended. */

@@ -76,6 +76,9 @@ struct dmi_net_handler {
   /* The connection to (or from) this uid or temporary id has ended without dmi_net_close. `why`
    * is a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);
+  /* The last connection with this member has ended, behind all that came on it, in whatever way:
+   * also after dmi_net_close or dmi_net_expect_close, and behind `lost`.  May be NULL. */
+  void (*gone)(void *arg, dmi_uid_t uid);
   /* Nobody listens at this member's port, while `lost` may or may not follow.  May be NULL. */
   void (*refused)(void *arg, dmi_uid_t uid);
   /* A process without uid has connected, and the handshake is complete. */

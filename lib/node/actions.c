@@ -25,7 +25,7 @@
 #include "sync/barrier.h"
 
 /* ns that the end waits for what others tell of themselves, if this process writes a trace */
-#define TRACE_END INT64_C(2000000000)
+#define TRACE_END INT64_C(10000000000)
 #define TRACE_FATAL INT64_C(300000000)
 
 struct dmi_actions {

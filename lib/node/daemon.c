@@ -23,6 +23,7 @@
 #include "node/runtime.h"
 #include "node/see.h"
 #include "node/stall.h"
+#include "node/tracer.h"
 
 static void drop(struct dmi_post *post) {
   if (post->drop) post->drop(post);
@@ -147,6 +148,10 @@ static void on_lost(void *arg, uint32_t id, const char *why) {
   (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST,
                                                        .id = id,
                                                        .text = dmi_dying_why(process, id, why)});
+}
+
+static void on_gone(void *arg, dmi_uid_t uid) {
+  dmi_tracer_gone(arg, uid);
 }
 
 static void on_stranger(void *arg, uint32_t temp) {
@@ -334,6 +339,7 @@ struct dmi_net_handler dmi_daemon_handler(struct dmi_process *process) {
                                   .lends = true,
                                   .borrows = true,
                                   .lost = on_lost,
+                                  .gone = on_gone,
                                   .stranger = on_stranger,
                                   .joined = on_joined,
                                   .posted = on_posted,

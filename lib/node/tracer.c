@@ -23,8 +23,9 @@
 #include "node/see_int.h"
 #include "node/tracer_int.h"
 
-#define WINDOW 4              /* pieces sent that the other has not written */
-#define PERIOD DMI_TRACE_LONG /* ns between two looks at the rings */
+#define WINDOW 4                   /* pieces sent that the other has not written */
+#define PERIOD DMI_TRACE_LONG      /* ns between two looks at the rings */
+#define SILENT INT64_C(1000000000) /* ns of waiting at the end before a line says so */
 
 /* ---- The inbox ------------------------------------------------------------------------------- */
 
@@ -214,6 +215,7 @@ static void finish(struct dmi_tracer *tracer, int64_t patience) {
   struct dmi_tracer_piece piece;
   tracer->ends = true;
   tracer->until = dmi_clock_ns() + patience;
+  tracer->says = dmi_clock_ns() + SILENT;
   tracer->looked = 0; /* waits that go on are told once more */
   tracer->below = 0;
   if (tracer->file || !tracer->reader) return;
@@ -227,13 +229,21 @@ static void finish(struct dmi_tracer *tracer, int64_t patience) {
 /* The network is stopped as soon as nothing more is to come. */
 static void stop(struct dmi_tracer *tracer) {
   char name[DMI_NAME_TEXT];
+  const int64_t now = dmi_clock_ns();
   dmi_uid_t missing;
   if (!tracer->ends || tracer->stopped) return;
   missing = tracer->file ? dmi_tracer_file_awaits(tracer) : 0;
-  if (missing && dmi_clock_ns() < tracer->until) return;
+  if (missing) dmi_tracer_name(tracer, missing, name);
+  if (missing && now < tracer->until) {
+    if (now >= tracer->says) {
+      dmi_say(&tracer->process->stream, DMI_LOG_WARN, "trace",
+              "the trace waits for the last events of %s", name);
+      tracer->says = INT64_MAX;
+    }
+    return;
+  }
   if (missing) {
-    dmi_tracer_name(tracer, missing, name);
-    dmi_say(&tracer->process->stream, DMI_LOG_INFO, "trace",
+    dmi_say(&tracer->process->stream, DMI_LOG_WARN, "trace",
             "the trace ends without the last events of %s, which has not sent them in time", name);
   }
   tracer->stopped = true;
@@ -447,6 +457,12 @@ void dmi_tracer_view(struct dmi_process *process) {
   if (!tracer || !tracer->runs) return;
   if (tracer->file) dmi_tracer_file_ask(tracer);
   (void)give(tracer, view);
+}
+
+void dmi_tracer_gone(struct dmi_process *process, dmi_uid_t uid) {
+  struct dmi_tracer *tracer = process->tracer;
+  const struct dmi_tracer_job job = {.type = DMI_TRACER_GONE, .about = uid};
+  if (tracer && tracer->runs && tracer->file) (void)give(tracer, job);
 }
 
 void dmi_tracer_finish(struct dmi_process *process, int64_t patience) {

@@ -27,6 +27,8 @@ bool dmi_tracer_on_ask(struct dmi_process *process, dmi_uid_t from, const struct
 bool dmi_tracer_on_answer(struct dmi_process *process, dmi_uid_t from, const struct dmi_msg *msg);
 /* There is a new view. */
 void dmi_tracer_view(struct dmi_process *process);
+/* No connection with this member is there any more: it tells nothing more. */
+void dmi_tracer_gone(struct dmi_process *process, dmi_uid_t uid);
 /* The process is about to end: the network is stopped (dmi_net_stop) when the rest has been sent,
  * and that of others has come, or `patience` ns have passed. */
 void dmi_tracer_finish(struct dmi_process *process, int64_t patience);

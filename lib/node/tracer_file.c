@@ -312,6 +312,17 @@ static void on_too_much(struct dmi_tracer *tracer, struct source *source) {
   is_over(tracer, source);
 }
 
+static void on_gone(struct dmi_tracer *tracer, struct source *source) {
+  char name[DMI_NAME_TEXT];
+  if (source->is_over) return;
+  dmi_tracer_name(tracer, source->uid, name);
+  if (tracer->ends) /* else other lines say that it was lost */
+    dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+            "the trace ends without the last events of %s, which has ended before it sent them",
+            name);
+  is_over(tracer, source);
+}
+
 static void begin(struct dmi_tracer *tracer, struct source *source, int64_t now) {
   source->begun = now;
   ask(tracer, source, DMI_SEE_TRACE);
@@ -331,6 +342,11 @@ void dmi_tracer_file_ask(struct dmi_tracer *tracer) {
   }
 }
 
+/* A connection with it was there, so its end is told, behind its last piece. */
+static bool has_told(const struct source *source) {
+  return source->clock.is_known || source->written || source->first;
+}
+
 /* Members that are new since `now`.  The daemon has asked them, but for those that came before this
  * process knew its own number: it would have asked itself, and waited for its own last piece.  A
  * second question for the first piece does no harm. */
@@ -348,7 +364,8 @@ static void on_view(struct dmi_tracer *tracer, int64_t now) {
   dmi_epoch_leave();
   for (struct source *at = tracer->file->sources; at; at = at->next) {
     if (!at->is_self && !at->begun) begin(tracer, at, now);
-    if (!at->is_self && !at->is_over && !core->is_there(core->arg, at->uid)) is_over(tracer, at);
+    if (!at->is_self && !at->is_over && !has_told(at) && !core->is_there(core->arg, at->uid))
+      is_over(tracer, at);
   }
 }
 
@@ -358,7 +375,7 @@ void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) 
     on_view(tracer, job->heard);
     return;
   }
-  source = find(tracer, job->type == DMI_TRACER_MUCH ? job->about : job->from);
+  source = find(tracer, job->about ? job->about : job->from);
   if (!source || source->is_self) return;
   if (job->type == DMI_TRACER_PIECE) {
     on_piece(tracer, source, job);
@@ -366,6 +383,8 @@ void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job) 
     on_time(tracer, source, job);
   } else if (job->type == DMI_TRACER_MUCH) {
     on_too_much(tracer, source);
+  } else if (job->type == DMI_TRACER_GONE) {
+    on_gone(tracer, source);
   } else {
     on_no(tracer, source, job);
   }

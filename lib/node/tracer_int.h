@@ -22,11 +22,12 @@ struct dmi_tracer_job {
     DMI_TRACER_TIME,  /* its clock: got and sent by it, heard by us */
     DMI_TRACER_NO,    /* it tells another one; `is_last`: nobody, as it ends */
     DMI_TRACER_MUCH,  /* more of `about` has come than is held: nothing more comes of it */
+    DMI_TRACER_GONE,  /* the connection with `about` has ended: nothing more comes of it */
     DMI_TRACER_VIEW,  /* members have changed; `heard`: when, by dmi_clock_ns */
     DMI_TRACER_FINISH /* the process is about to end; `heard`: how long it may wait for others */
   } type;
   dmi_uid_t from;  /* 0: none; else it is held (dmi_trace_hold) */
-  dmi_uid_t about; /* MUCH */
+  dmi_uid_t about; /* MUCH, GONE */
   struct dmi_slice piece;
   bool is_last;
   int64_t heard, got, sent;
@@ -71,6 +72,7 @@ struct dmi_tracer {
   bool knows_self;              /* members are asked since then */
   bool ends, stopped;           /* the process ends; the network was stopped */
   int64_t until;                /* how long it waits then for others, by dmi_clock_ns */
+  int64_t says;                 /* when a line says that it does, likewise; INT64_MAX: it has */
 };
 
 /* ---- tracer.c ---- */
@@ -107,7 +109,7 @@ void dmi_tracer_file_own(struct dmi_tracer *tracer, const struct dmi_tracer_piec
 /* The daemon, with a new view: asks those that are new at once, as a member records nothing before it
  * is asked, and the thread may be busy with debug information. */
 void dmi_tracer_file_ask(struct dmi_tracer *tracer);
-/* PIECE, TIME, NO, MUCH, VIEW.  A piece that is kept is taken out of the job, with its `from`. */
+/* PIECE, TIME, NO, MUCH, GONE, VIEW.  A piece that is kept is taken out of the job, with its `from`. */
 void dmi_tracer_file_job(struct dmi_tracer *tracer, struct dmi_tracer_job *job);
 /* What was written so far can be read by others. */
 void dmi_tracer_file_flush(struct dmi_tracer *tracer);
