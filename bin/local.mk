@@ -24,6 +24,7 @@ perldir = $(pkgdatadir)/perl
 perldmidir = $(perldir)/DMI
 dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Agent.pm \
+	Answer.pm \
 	Become.pm \
 	CommandLine.pm \
 	Control.pm \

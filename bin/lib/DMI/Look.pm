@@ -5,6 +5,7 @@ package DMI::Look;
 
 use strict;
 use warnings;
+use DMI::Answer ();
 use DMI::Json ();
 use DMI::LookText ();
 use JSON::PP ();
@@ -16,6 +17,7 @@ my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5,
 my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
 my $PLACE_LONGEST = 400; # characters: DMI_WHERE_SIZE of lib/base/where.h
+my $PIECES = 4096;    # most of an answer: a faulty member may never come to its end
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
 
 # command => [...]: what to start.  err => a handle for what it has to say (default: our stderr).  wait =>
@@ -114,9 +116,18 @@ sub _answered {
   }
   for my $line (split /\n/, $text) {
     my $hash = eval { DMI::Json::decode($line) };
-    push @{ $question->{lines} }, $hash if ref $hash eq 'HASH';
+    my $taken = DMI::Answer::taken($question->{what}, $hash, !@{ $question->{lines} }) // next;
+    push @{ $question->{lines} }, $taken;
   }
-  return $question->{then}->($question->{lines}) if $next eq '0';
+  if ($next eq '0') {
+    # Of a process that tells nothing of itself, nothing is known.
+    my $told = $question->{what} ne 'process' || @{ $question->{lines} };
+    return $question->{then}->($told ? $question->{lines} : undef);
+  }
+  if (++$question->{pieces} == $PIECES) {
+    $self->{silent}{ $question->{of} } = 1;
+    return $question->{then}->(undef);
+  }
   $question->{at} = $next;
   $self->_piece($question);
 }
@@ -135,7 +146,8 @@ sub all {
   my ($self, @parts) = @_;
   my %all = (members => [], mappings => [], objects => {}, time => time);
   $self->{silent} = {};    # a silent process of an earlier look may answer now
-  $self->ask(members => 0, 0, sub { $all{members} = $_[0] // [] });
+  my %there;
+  $self->ask(members => 0, 0, sub { $all{members} = [grep { !$there{ $_->{member} }++ } @{ $_[0] // [] }] });
   $self->run;
   # The first question is answered at once, so a silent process is known before it is asked for what
   # may take long.

@@ -104,7 +104,9 @@ sub needs {
   my $waits = $thread->{waits} // '';
   if ($waits eq 'lock') {
     my $held = $self->holder($thread);
-    return grep { $_ } $held && $held->{key} ? $self->{thread}{ $held->{key} } : ();
+    # One that was not among the threads of a moment before is not known; asking must not make it one.
+    my $other = $held && $held->{key} && $self->{thread}{ $held->{key} };
+    return $other || ();
   }
   return grep { $_ } $self->by_number(@{ $thread->{joins} }{qw(member number)}) if $thread->{joins};
   return () if $waits ne 'barrier';
