@@ -33,16 +33,16 @@ sub lint {
 sub figures {
   my ($text) = @_;
   my %figures;
-  $figures{$1}{$2} = $3 while $text =~ /^dmi_(\w+)\{process="-?\d+",member="(\d+)",host="[^"]*"\} (\d+)$/mg;
+  $figures{$1}{$2} = $3 while $text =~ /^dmi_(\w+)\{process="-?\d+",member="(\d+)",host="[^"]*"(?:,tag="[^"]*")?\} (\d+)$/mg;
   return \%figures;
 }
 
 pipe my $in, my $rounds or die;
 $rounds->autoflush(1);
-my $first = $t->start($program, name => 'first', stdin => $in, opts => ['--web', 0, '--dead-after', 0]);
+my $first = $t->start($program, name => 'first', stdin => $in, opts => ['--web', 0, '--dead-after', 0, '--encrypt']);
 close $in;
 my $place = DMIWeb::place($first);
-my $second = $t->start($program, name => 'second', join => $first);
+my $second = $t->start($program, name => 'second', join => $first, env => { DMI_TAG => 'h/2' });
 $second->expect_event('opened');
 $first->expect_out(qr/^in 1$/m);
 print $rounds "go\n" for 1 .. 5;
@@ -56,6 +56,7 @@ like($head, qr/^Content-Type: text\/plain; version=0\.0\.4; charset=utf-8\r?$/m,
 is_deeply([lint($text)], ['', 0], 'promtool finds nothing to say');
 isnt((lint($text =~ s/faults_total/faults_sum_total_count/gr =~ s/^# HELP.*\n//mgr))[0], '', 'but it would');
 like($text, qr/^dmi_members 2$/m, 'there are two');
+like($text, qr/^dmi_cores\{process="1",member="\d+",host="[^"]*",tag="h\/2"\} \d+$/m, 'the one that has a tag is labelled with it');
 
 my $look = $t->spawn([$t->build . '/bin/dmirun', '--status', '--json', '127.0.0.1:' . $first->port], name => 'status');
 $look->wait_exit(0);
@@ -81,11 +82,20 @@ is($compared, 24, 'of both processes');
 is((WebClient->request($place->{port}, GET => '/metrics'))[0], 403, 'without the token nothing is told');
 is((WebClient->request($place->{port}, GET => "/metrics?token=$place->{token}"))[0], 200, 'it may be in the address');
 
+# Who has another key sees nothing.
+{
+  my $key = $t->dir . '/other-key';
+  DMITest::write_key($key);
+  my $refused = $t->spawn([$t->build . '/bin/dmirun', '--web', 0, -i => '127.0.0.1', -p => $first->port, '--key', $key], name => 'another key');
+  $refused->expect_err(qr/^dmi: .*key/m);
+  $refused->wait_exit(1);
+}
+
 # A process that does not answer.
 $second->signal('STOP');
 waitpid $second->pid, WUNTRACED;
 my $silent = (scrape())[2];
-like($silent, qr/^dmi_answers\{process="1",member="\d+",host="[^"]*"\} 0$/m, 'a process that is stopped is told as one that does not answer');
+like($silent, qr/^dmi_answers\{process="1",member="\d+",host="[^"]*"(?:,tag="h\/2")?\} 0$/m, 'a process that is stopped is told as one that does not answer');
 unlike($silent, qr/^dmi_pool_used_bytes\{process="1"/m, 'and has no figures');
 is_deeply([lint($silent)], ['', 0], 'promtool finds nothing to say of that');
 $second->signal('CONT');

@@ -231,6 +231,15 @@ ok($mw->out eq "localhost: half a linedmi on here survives\nlocalhost: got: one\
   like((run(1, '--stop'))[1], qr/no dmimw of yours runs/, '--stop: nobody there');
 }
 
+# And without -n: one process.
+{
+  my $one = $t->spawn([$dmimw, '--set', 'one', $program, 'y'], name => 'dmimw');
+  $one->shows('out', 'argument: y', 'members: 0');
+  is(join(' ', (run(0, '--status', '--set', 'one'))[0] =~ /^(\S+) +opened /mg), 'localhost', 'with neither -f nor -n there is one process, on this machine');
+  run(0, '--stop', '--set', 'one');
+  $one->wait_exit(0);
+}
+
 # A reader that goes away: at the next line, the same as Ctrl+C.
 $mw = $t->spawn(['/bin/sh', '-c', "{ $dmimw -f $two --tag $program 2>$dir/err; echo \$? >$dir/status; }"
   . ' | { read line; exec 0<&-; echo "$line"; }'], name => 'piped');

@@ -160,10 +160,29 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   DMITest::write_key($other);
   my (undef, $err) = look_ends(1, $first, '--status', '--key', $other);
   like($err, qr/^dmi: .*key/m, 'without the key nothing is told');
+  my $dump = $t->dir . '/dump-without-key';
+  for my $view (['--threads'], ['--json'], ['--dump', $dump], ['--status', '--encrypt']) {
+    my ($out, $why) = look_ends(1, $first, @$view, '--key', $other);
+    like($out . $why, qr/\Admi: [^\n]*key[^\n]*\n\z/, "nor by @$view");
+  }
+  ok(!-e $dump, 'and no file is made');
   close $writer;
   $_->wait_exit(0) for $first, $second;
   my (undef, $gone) = look_ends(1, $first, '--status');
   like($gone, qr/^dmi: no DMI program listens at/m, 'a program that has ended is no more to be seen');
+}
+
+# A program that encrypts is looked at in the same way.
+{
+  pipe my $reader, my $writer or die;
+  my ($first, $second) = begin('read', stdin => $reader, opts => ['--encrypt']);
+  my $dump = $t->dir . '/dump-encrypted';
+  like((look($first, '--status'))[0], qr/^1 +\S+ +member +\d+ /m, '--status of a program with --encrypt');
+  like((look($second, '--threads', '--encrypt'))[0], qr/^process 0 .*^process 1 /ms, '--threads of it');
+  look($first, '--dump', $dump);
+  cmp_ok(-s $dump, '>', 100, '--dump of it');
+  close $writer;
+  $_->wait_exit(0) for $first, $second;
 }
 
 # What viewers cost that ask too much, never read, or are many.  They are the program behind dmirun.
@@ -245,6 +264,19 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   is($seen, $t->scale eq 'soak' ? 100_000 : 500, 'each random question got lines of JSON, not too many');
   close $any;
   $asks->wait_exit(0);
+
+  # What only members may ask, and what nobody may.
+  my ($kinds, $ask) = $view->('kinds');
+  print $ask "15 0 0 0\n16 0 0 0\n";
+  $kinds->expect_out(qr/^1 2 0 0$/m);
+  $kinds->expect_out(qr/^2 2 0 0$/m);
+  print $ask "17 0 0 0\n";
+  $kinds->expect_err(qr/^dmi: ./m);
+  $kinds->wait_exit(1);
+  ($kinds, $ask) = $view->('kind 0');
+  print $ask "0 0 0 0\n";
+  $kinds->expect_err(qr/^dmi: ./m);
+  $kinds->wait_exit(1);
 
   my ($wrong, $rubbish) = $view->('rubbish');
   print $rubbish "status\n";
