@@ -76,8 +76,9 @@ static void count_asked(struct dmi_access *access, struct dmi_flush *flush) {
   flush->asked = 0;
 }
 
-/* The bytes for which this process sends a message about the page, which is locked; all of the page if
- * it is not known which.  READ and OWN do not say it: the operation that needs them waits here. */
+/* The bytes for which this process sends a message about the page, which is locked; all of the page
+ * if it is not known which.  READ and OWN do not say it: the operation that needs them waits here.
+ */
 static struct dmi_faults_bytes touched(const struct dmi_page *page, const struct dmi_msg *msg) {
   struct dmi_faults_bytes bytes = {0, page->map->page_size, msg->type != DMI_MSG_GET};
   const struct dmi_req *req = NULL;

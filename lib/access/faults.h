@@ -15,8 +15,8 @@
 
 struct dmi_page;
 
-/* Bytes of a page that a thread was about to read or write when it asked: from <= byte < to, counted
- * from the page's start. */
+/* Bytes of a page that a thread was about to read or write when it asked: from <= byte < to,
+ * counted from the page's start. */
 struct dmi_faults_bytes {
   uint64_t from, to; /* equal: none */
   bool write;

@@ -321,6 +321,20 @@ static void about_object(char *text, const struct dmi_report *report) {
   snprintf(text, TEXT, "%s", dmi_error_text(DMI_EINVAL));
 }
 
+/* The calling thread is to unlock what it does not hold: who does?  Which process that is only the
+ * daemon could name. */
+static const char *about_holder(const struct dmi_report *report) {
+  struct dmi_locked_by lock;
+  if (report->addr <= 0 || !look(report->addr, &lock, sizeof(lock)) || !dmi_locked_by_valid(&lock))
+    return "the calling thread does not hold it";
+  if (!lock.uid)
+    return "nobody holds it: it was unlocked already, or initialised again, or never locked";
+  return lock.uid == dmi_runtime_process()->access.core.self
+             ? "the calling thread does not hold it, but another one of this process"
+             : "the calling thread does not hold it, but one of another process (dmirun --threads "
+               "names it)";
+}
+
 static const char *about_state(const struct dmi_report *report, int32_t error) {
   switch (error) {
     case DMI_EINACTIVE:
@@ -328,7 +342,7 @@ static const char *about_state(const struct dmi_report *report, int32_t error) {
     case DMI_EHOLDER:
       return is_call(report, "_lock")       ? "the calling thread holds it already"
              : is_call(report, "cond_wait") ? "the calling thread does not hold the mutex"
-                                            : "the calling thread does not hold it";
+                                            : about_holder(report);
     case DMI_EBUSY:
       return is_call(report, "goodbye")   ? "DMI threads still run in that process"
              : is_call(report, "barrier") ? "threads have arrived there and wait for the others"

@@ -27,7 +27,8 @@ int64_t DMI_thread(int64_t arg) {
     for (int i = 0; i < TURNS; i++) {
       count++;
       if (apart) {
-        MUST(DMI_write(counter, sizeof(count), &count, DMI_EXCLUSIVE_WRITE, NULL)); /* line: counts */
+        MUST(DMI_write(counter, sizeof(count), &count, DMI_EXCLUSIVE_WRITE,
+                       NULL)); /* line: counts */
       } else {
         MUST(DMI_fad(counter, 1, NULL, DMI_EXCLUSIVE_ATOMIC, NULL));
       }

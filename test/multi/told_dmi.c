@@ -6,6 +6,8 @@
  * Each call that must have a line of its own says so on stdout, `want LINE FUNCTION text`; all
  * others must be silent.  What DMI_error_reason then tells is said, too, `reason LINE text`.
  */
+#include <pthread.h>
+
 #include "dmi_ext.h"
 #include "multi.h"
 
@@ -112,9 +114,16 @@ __attribute__((noinline)) static void arguments(void) {
   REFUSED(DMI_check(NULL, NULL), "DMI_check failed with DMI_EINVAL: the status is NULL$");
 }
 
+static void *lock_only(void *arg) {
+  (void)arg;
+  OK(DMI_mutex_lock(addr));
+  return NULL;
+}
+
 __attribute__((noinline)) static void objects(void) {
   const int64_t other[5] = {1, 2, 3, 4, 5}, zeros[5] = {0};
   DMI_local_barrier_t barrier;
+  pthread_t holder;
   DMI_thread_t self;
   int32_t flag;
   MUST(DMI_write(addr, sizeof(other), other, DMI_PUT_WRITE, NULL));
@@ -133,7 +142,14 @@ __attribute__((noinline)) static void objects(void) {
   REFUSED(DMI_local_barrier_sync(&barrier, 1),
           "the local barrier was never initialised \\(DMI_local_barrier_init\\)$");
   MUST(DMI_write(addr, sizeof(zeros), zeros, DMI_PUT_WRITE, NULL));
-  REFUSED(DMI_mutex_unlock(addr), "DMI_EHOLDER: the calling thread does not hold it" IN_PAGE("0"));
+  REFUSED(DMI_mutex_unlock(addr),
+          "DMI_EHOLDER: nobody holds it: it was unlocked already, or initialised again, or never "
+          "locked" IN_PAGE("0"));
+  IS(pthread_create(&holder, NULL, lock_only, NULL) == 0 && pthread_join(holder, NULL) == 0);
+  REFUSED(DMI_mutex_unlock(addr),
+          "DMI_EHOLDER: the calling thread does not hold it, but another "
+          "one of this process" IN_PAGE("0"));
+  OK(DMI_mutex_init(addr));
   OK(DMI_mutex_lock(addr));
   REFUSED(DMI_mutex_lock(addr), "DMI_EHOLDER: the calling thread holds it already" IN_PAGE("0"));
   REFUSED(DMI_mutex_destroy(addr), "DMI_EBUSY: a thread holds it" IN_PAGE("0"));
