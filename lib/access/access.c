@@ -227,8 +227,8 @@ int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status
   }
   if (began) dmi_trace_since(began);
   if (access)
-    noted = dmi_doing_waits(&access->doings, what->what, what->addr, what->size, what->op);
+    noted = dmi_doing_waits_looking(&access->doings, what->what, what->addr, what->size, what->op);
   error = wait_for(access, status, what->what == DMI_DOING_PAGE ? &for_answers : &for_others);
-  dmi_doing_waited(noted);
+  dmi_doing_waited_looking(noted);
   return error;
 }

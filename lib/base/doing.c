@@ -132,23 +132,39 @@ static void set(_Atomic uint64_t *field, uint64_t value) {
   atomic_store_explicit(field, value, memory_order_release);
 }
 
-bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
+/* When it began; 0: it is not noted. */
+static int64_t begin(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
                      uint64_t op) {
   struct dmi_doing *mine;
   uint64_t serial;
+  int64_t now;
   if (!dmi_doing_mine.record) dmi_doing_enter(all, DMI_DOING_OTHER, 0);
   mine = dmi_doing_mine.record;
-  if (!mine) return false;
+  if (!mine) return 0;
   serial = atomic_load_explicit(&mine->serial, memory_order_relaxed);
-  if (serial % 2) return false;
+  if (serial % 2) return 0;
+  now = dmi_clock_ns();
   mine->watchers = all->watchers;
   set(&mine->what, what);
   set(&mine->addr, addr);
   set(&mine->size, size);
   set(&mine->op, op);
-  atomic_store_explicit(&mine->since, dmi_clock_ns(), memory_order_release);
+  atomic_store_explicit(&mine->since, now, memory_order_release);
   set(&mine->serial, serial + 1);
-  return true;
+  return now;
+}
+
+bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
+                     uint64_t op) {
+  return begin(all, what, addr, size, op) != 0;
+}
+
+bool dmi_doing_waits_looking(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr,
+                             uint64_t size, uint64_t op) {
+  const int64_t now = begin(all, what, addr, size, op);
+  dmi_doing_mine.began = now;
+  dmi_doing_mine.found = 0;
+  return now != 0;
 }
 
 uint32_t dmi_doing_length(int64_t ns) {
@@ -178,12 +194,10 @@ static void tell(const struct dmi_doing *mine, int64_t now) {
     at->waited(at, &wait);
 }
 
-void dmi_doing_waited(bool noted) {
+static void end(int64_t now) {
   struct dmi_doing *mine = dmi_doing_mine.record;
-  int64_t now, ns;
+  int64_t ns;
   uint64_t what;
-  if (!noted) return;
-  now = dmi_clock_ns();
   what = atomic_load_explicit(&mine->what, memory_order_relaxed);
   ns = now - atomic_load_explicit(&mine->since, memory_order_relaxed);
   add(&mine->times[what].ns, (uint64_t)ns);
@@ -191,6 +205,16 @@ void dmi_doing_waited(bool noted) {
   set(&mine->serial, atomic_load_explicit(&mine->serial, memory_order_relaxed) + 1);
   /* Behind that: who has looked and seen the wait has done so before it is told. */
   if (mine->watchers) tell(mine, now);
+}
+
+void dmi_doing_waited(bool noted) {
+  if (noted) end(dmi_clock_ns());
+}
+
+void dmi_doing_waited_looking(bool noted) {
+  const int64_t found = dmi_doing_mine.found;
+  dmi_doing_mine.began = dmi_doing_mine.found = 0;
+  if (noted) end(found ? found : dmi_clock_ns());
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */

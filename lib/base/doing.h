@@ -30,6 +30,9 @@ struct dmi_doing_mine {
   const void *place; /* from where its calls come, if not from where they return to; else NULL */
   struct dmi_doing *record; /* NULL: it has none */
   uint64_t number;          /* of the record; 0: it has none */
+  /* Clocks that a wait and the look in it share, as each costs as much as all else that is noted.
+   * 0: read it.  When the wait began, for the look; when the look found what was waited for. */
+  int64_t began, found;
 };
 extern __thread struct dmi_doing_mine dmi_doing_mine __attribute__((tls_model("initial-exec")));
 
@@ -141,6 +144,22 @@ void dmi_doing_end_all(struct dmi_doings *all);
 bool dmi_doing_waits(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr, uint64_t size,
                      uint64_t op);
 void dmi_doing_waited(bool noted);
+
+/* The same around one wait that may look before it sleeps, which takes the clock of its begin
+ * (dmi_doing_began), and says when it has found that the wait is over (dmi_doing_found). */
+bool dmi_doing_waits_looking(struct dmi_doings *all, enum dmi_doing_what what, uint64_t addr,
+                             uint64_t size, uint64_t op);
+void dmi_doing_waited_looking(bool noted);
+/* 0: it is not known. */
+static inline int64_t dmi_doing_began(void) {
+  const int64_t began = dmi_doing_mine.began;
+  dmi_doing_mine.began = 0;
+  return began;
+}
+/* Nothing that waits comes between this and the end of the wait. */
+static inline void dmi_doing_found(int64_t now) {
+  dmi_doing_mine.found = now;
+}
 
 /* ---- Looking: any thread ---- */
 

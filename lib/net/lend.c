@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/doing.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "net/net_int.h"
@@ -476,17 +477,19 @@ static bool look_once(struct dmi_net_loan *loan, struct dmi_look_one *one, int64
 /* Receives, without sleeping, until there is no need to wait any more, or it does not pay.  The
  * processor is offered to others all the time: one that computes keeps it for milliseconds, and
  * then a thread that sleeps is woken earlier than one that looks. */
-static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *word,
-                             uint32_t bit) {
+static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit,
+                             int64_t now) {
   struct dmi_conn *conn = loan->conn;
   const bool spins = dmi_link_has_arm(conn->link);
   bool early = !spins && dmi_look_is_early(loan->look);
-  int64_t now = dmi_clock_ns();
   struct dmi_look_one one;
   dmi_look_begin(&one, &loan->net->config.look, now);
   for (;; early = false) {
     if (!early && look_once(loan, &one, &now)) return DMI_LOOK_PAID;
-    if (!waits(word, bit)) return DMI_LOOK_PAID;
+    if (!waits(word, bit)) {
+      if (!early) dmi_doing_found(now);
+      return DMI_LOOK_PAID;
+    }
     dmi_look_follows(&one, dmi_receive_is_long(conn));
     if (spins && dmi_look_spins(&one, loan->look, now) && spin_lent(conn, word, bit)) continue;
     dmi_look_yields(&one, now);
@@ -503,7 +506,8 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
 static void may_look(struct dmi_net_loan *loan, const _Atomic uint32_t *word, uint32_t bit) {
   const struct dmi_look_rule *rule = &loan->net->config.look;
   if (loan->look == NULL || dmi_look_rests(loan->look, rule)) return;
-  dmi_look_end(loan->look, rule, look(loan, word, bit));
+  const int64_t began = dmi_doing_began();
+  dmi_look_end(loan->look, rule, look(loan, word, bit, began != 0 ? began : dmi_clock_ns()));
 }
 
 /* Looks for the rest of a large body of which a part has just come. */
@@ -511,7 +515,8 @@ static void may_follow(struct dmi_net_loan *loan, const _Atomic uint32_t *word, 
   const struct dmi_look_rule *rule = &loan->net->config.look;
   if (loan->look == NULL || loan->owed || !waits(word, bit)) return;
   if (!dmi_receive_is_long(loan->conn) || !dmi_look_may_follow(loan->look, rule)) return;
-  if (look(loan, word, bit) == DMI_LOOK_CROWDED) dmi_look_end(loan->look, rule, DMI_LOOK_CROWDED);
+  if (look(loan, word, bit, dmi_clock_ns()) == DMI_LOOK_CROWDED)
+    dmi_look_end(loan->look, rule, DMI_LOOK_CROWDED);
 }
 
 /* What comes from now on is for the borrower, which sleeps on it, and not for the daemon. */

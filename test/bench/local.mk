@@ -97,12 +97,16 @@ bench-wide: all test/bench/bench_wide_dmi test/bench/raw_star
 
 .PHONY: bench-wide
 
-# What calls pay so that others can see them, in instructions.
+# What calls pay so that others can see them.
+EXTRA_PROGRAMS += test/bench/seen_cost
+test_bench_seen_cost_SOURCES = test/bench/seen_cost.c test/bench/bench.h
+test_bench_seen_cost_LDADD = libdmi.la $(DMI_LIBS)
 BENCH_TARGETS += bench-seen
-bench-seen: all test/bench/bench_seen_dmi
+bench-seen: all test/bench/bench_seen_dmi test/bench/bench_ops_dmi test/bench/seen_cost
 	$(PERL) $(top_srcdir)/test/bench/seen $(abs_builddir)
 
 .PHONY: bench-seen
+CLEANFILES += test/bench/seen_cost
 
 # C++ beside C.
 test/bench/bench_cxx_dmi: $(top_srcdir)/test/bench/bench_cxx_dmi.cc $(top_srcdir)/test/bench/bench.h $(cxx_headers) \
