@@ -479,6 +479,7 @@ sub launcher_page {
       push @options, [$1, $2];
     }
     elsif ($line =~ /^ {4,}(.*)/ && @options) { $options[-1][1] .= " $1" }
+    elsif ($line =~ /^([A-Z][\w, ]*):$/) { push @options, [$1] }    # a title of those that follow
     elsif ($line =~ /\S/) { push @other, $line }
   }
   $self->_problem("$name: -h lists no options") unless @options;
@@ -486,11 +487,17 @@ sub launcher_page {
   push @pod, '=head1 SYNOPSIS', join "\n", map { " $_" } @synopsis;
   push @pod, '=head1 DESCRIPTION', _escaped(join ' ', @other);
   push @pod, delete $part{DESCRIPTION} if defined $part{DESCRIPTION};
-  push @pod, '=head1 OPTIONS', _items(map {
-    my ($option, $what) = @$_;
-    ('=item ' . $option =~ s/^(-\S+)(?: (\S+))?/"B<$1>" . (defined $2 ? " I<$2>" : '')/er,
-     ucfirst(_escaped($what)) . '.')
-  } @options);
+  push @pod, '=head1 OPTIONS';
+  while (@options) {
+    push @pod, '=head2 ' . (shift @options)->[0] if !defined $options[0][1];
+    my @group;
+    push @group, shift @options while @options && defined $options[0][1];
+    push @pod, _items(map {
+      my ($option, $what) = @$_;
+      ('=item ' . $option =~ s/^(-\S+)(?: (\S+))?/"B<$1>" . (defined $2 ? " I<$2>" : '')/er,
+       ucfirst(_escaped($what)) . '.')
+    } @group);
+  }
   push @pod, delete $part{OPTIONS} if defined $part{OPTIONS};
   push @pod, "=head1 $_", $part{$_} for grep { defined $part{$_} } @order;
   push @pod, '=head1 SEE ALSO', 'B<dmi>(7)' unless grep { $_ eq 'SEE ALSO' } @order;

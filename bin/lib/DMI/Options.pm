@@ -9,6 +9,18 @@ use warnings;
 
 my @names = qw(field variable type least default option argument set help);
 my @rows;
+# For what options are: so dmirun -h and its man page group them.
+my @groups = (
+  ['Starting and joining', qw(-i -p -l -s --contact --check)],
+  ['Memory and processors', qw(--spill --bind-threads --share --spin)],
+  ['Network and key', qw(--bind --advertise --no-shm --key --key-fd --encrypt)],
+  ['Lost processes', qw(--survive --dead-after --trust-refused --witness)],
+  ['Looking at a running program', qw(--status --threads --top --dump --json --web)],
+  ['What is written while it runs', qw(--on-error --events --profile --trace)],
+  ['OpenXM clients', qw(--ox)],
+  ['For launchers', qw(--ready-fd --with-parent --grace)],
+  ['Others'],
+);
 
 # Reads the table for later calls.  Returns its rows, as hashes.
 sub read {
@@ -29,10 +41,20 @@ sub read {
   return @rows;
 }
 
-# The lines of `dmirun -h`.
+# The lines of `dmirun -h`, with titles.
 sub usage {
   my $text = '';
-  for my $row (grep { $_->{help} ne '' } @rows) {
+  my %at = map { my $group = $groups[$_]; map { $_ => $group } @$group[1 .. $#$group] } 0 .. $#groups;
+  for my $group (@groups) {
+    my @of = grep { $_->{help} ne '' && ($at{ $_->{option} } // $groups[-1]) == $group } @rows;
+    $text .= "$group->[0]:\n" . _lines(@of) if @of;
+  }
+  return $text;
+}
+
+sub _lines {
+  my $text = '';
+  for my $row (@_) {
     my $head = join ' ', grep { $_ ne '' } @$row{qw(option argument)};
     $head = length $head > 8 ? "  $head  " : sprintf '  %-9s ', $head;
     my $indent = ' ' x length $head;
