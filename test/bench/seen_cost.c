@@ -47,9 +47,10 @@ static void many_faults(void) {
   static struct dmi_mapping mapping;
   static struct dmi_page page;
   struct dmi_page *const pages[] = {&page};
+  const struct dmi_faults_bytes bytes[] = {{0, 8, false}};
   page.map = &mapping.map;
   for (int i = 0; i < COUNT; i++)
-    dmi_faults_note(&faults, pages, 1);
+    dmi_faults_note(&faults, pages, bytes, 1);
 }
 
 static void measure(const char *name, void (*many)(void)) {
