@@ -13,10 +13,11 @@ my $t = DMITest->new(timeout => $soak ? 1800 : 180, wait => 60);
 my $less = $t->scale eq 'small' ? 10 : 1;    # so many times fewer calls
 my $program = $t->compile('test/multi/remote_dmi.c');
 
-# Starts so many, of which the first is given $what and a number; all end well.
+# Starts so many, of which the first is given $what and a number; all end well.  `awaits`: a file for which it goes on.
 sub begin {
   my ($what, $num, $number, %opt) = @_;
-  my $first = $t->start($program, args => [$what, $num, $number], name => "$what of $num", %opt);
+  my $awaits = delete $opt{awaits};
+  my $first = $t->start($program, args => [$what, $num, $number, $awaits // ()], name => "$what of $num", %opt);
   return $first, map { $t->start($program, join => $first, name => "$what $_ of $num", %opt) } 2 .. $num;
 }
 
@@ -134,15 +135,24 @@ if (!$t->nodes) {
 # ---- Who comes and goes ------------------------------------------------------------------------
 
 my $steps = $soak ? 300 : 40;
+# Processes may start and end slowly, so calls go on until all has been done.
+my $done = $t->dir . '/done';
+sub begin_chains {
+  my ($num, @opt) = @_;
+  unlink $done;
+  return begin('chains', $num, $steps, awaits => $done, @opt);
+}
+sub done { open my $file, '>', $done or die "$done: $!\n" }
 {
-  my ($first) = begin('chains', 1, 4 * $steps); # those that join may start slowly
+  my ($first) = begin_chains(1);
   $first->expect_out(qr/^begun$/m);
   my @late = map { $t->start($program, join => $first, name => "chains late $_") } 1, 2;
   $_->expect_event('opened') for @late;
+  done();
   ends_well($first, @late);
 }
 {
-  my ($first, @others) = begin('chains', 3, 4 * $steps);    # the late one has to find the program
+  my ($first, @others) = begin_chains(3);
   $first->expect_out(qr/^begun$/m);
   $others[0]->signal('INT');
   $others[0]->wait_exit(0);
@@ -150,12 +160,15 @@ my $steps = $soak ? 300 : 40;
   $late->expect_event('opened');
   $others[1]->signal('INT');
   $others[1]->wait_exit(0);
+  done();
   ends_well($first, $late);
 }
 {
-  my ($first, @others) = begin('chains', 2, $steps);
+  my ($first, @others) = begin_chains(2);
   $first->expect_out(qr/^begun$/m);
   $first->signal('INT');    # stays until its client is closed
+  $first->expect_event('closed');
+  done();
   ends_well($first, @others);
   $first->expect_event('dismissed');
 }
@@ -192,10 +205,11 @@ if (!$t->nodes) {
 if (!$t->nodes) {
   my @survive = (opts => ['--survive', '--dead-after', 10]);
   for my $kills (1, 2) {
-    my ($first, @others) = begin('chains', 4, $steps, @survive);
+    my ($first, @others) = begin_chains(4, @survive);
     $first->expect_out(qr/^begun$/m);
     $_->kill_now for @others[0 .. $kills - 1];
     $_->wait_exit(signal => 'KILL') for @others[0 .. $kills - 1];
+    done();
     ends_well($first, @others[$kills .. $#others]);
   }
   my $first = $t->start($program, args => ['misfit', 2, 0], name => 'misfit',

@@ -1,7 +1,7 @@
 /*
  * remote_dmi.c - remote functions: what a client can do, and what it can do wrong.
  *
- *   remote_dmi WHAT [PROCESSES [NUMBER]]
+ *   remote_dmi WHAT [PROCESSES [NUMBER [FILE]]]
  *
  * prints what remote.t compares, and then "good".
  */
@@ -188,6 +188,7 @@ void DMI_init(int argc, char **argv) {
 /* ---- What is tried -------------------------------------------------------------------------- */
 
 static int number;
+static const char *awaited; /* a file for which chains goes on; NULL: none */
 
 static DMI_client_t *open_client(void) {
   DMI_client_t *client;
@@ -431,29 +432,36 @@ static void nested(void) {
   MUST(DMI_client_close(client));
 }
 
+static int goes_on(int step) {
+  return step < number || (awaited && access(awaited, F_OK) != 0);
+}
+
 /* Chains of slow calls, whose results are known; while the script has processes come and go. */
 static void chains(void) {
   enum { CHAINS = 16, SIZE = 10000 };
   DMI_client_t *client = open_client();
   unsigned char *buf = calloc(1, SIZE);
   DMI_data_t at[CHAINS], next;
+  int step = 0;
   for (int i = 0; i < CHAINS; i++) {
     memset(buf, i, SIZE);
     at[i] = DMI_data_put(client, buf, SIZE);
   }
   printf("begun\n");
-  for (int step = 0; step < number; step++) {
+  for (; goes_on(step); step++) {
     for (int i = 0; i < CHAINS; i++) {
       MUST(DMI_call(client, slow, DMI_IN(at[i]), DMI_VALUE((int64_t)(1 + i % 3)),
                     DMI_OUT(&next, SIZE)));
       MUST(DMI_data_drop(client, at[i]));
       at[i] = next;
     }
+    /* Calls do not wait: else they would be far ahead of what has been computed. */
+    if (step >= number) MUST(DMI_data_read(client, at[step % CHAINS], buf, 0, SIZE, NULL));
   }
   for (int i = 0; i < CHAINS; i++) {
     MUST(DMI_data_read(client, at[i], buf, 0, SIZE, NULL));
     for (int j = 0; j < SIZE; j++) {
-      if (buf[j] != (unsigned char)(i + number)) {
+      if (buf[j] != (unsigned char)(i + step)) {
         printf("wrong: chain %d has %d\n", i, buf[j]);
         break;
       }
@@ -635,6 +643,7 @@ void DMI_main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   processes = argc > 2 ? atoi(argv[2]) : 1;
   number = argc > 3 ? atoi(argv[3]) : 10;
+  awaited = argc > 4 ? argv[4] : NULL;
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     if (argc > 1 && strcmp(argv[1], all[i].name) == 0) {
       all[i].run();
