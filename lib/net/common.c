@@ -29,7 +29,7 @@ void dmi_common_close(struct dmi_common *common) {
 
 int dmi_common_give(struct dmi_common *common) {
   if (common->fd < 0 && common->size != 0)
-    dmi_common_take(common, dmi_shm_make_memory(common->size));
+    dmi_common_take(common, dmi_shm_make_memory("dmi-common", common->size));
   return common->fd;
 }
 

@@ -241,10 +241,10 @@ static void *map(int fd) {
   return memory;
 }
 
-int dmi_shm_make_memory(size_t size) {
+int dmi_shm_make_memory(const char *name, size_t size) {
   struct rlimit limit; /* beyond it the system would send a signal */
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < size) return -1;
-  int fd = memfd_create("dmi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
   if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0) return fd;
   close(fd);
@@ -437,7 +437,7 @@ struct dmi_link *dmi_shm_take(struct dmi_link *link, const struct dmi_proof_keys
                               int common) {
   int fd = connect_to_offer(keys);
   if (fd < 0) return NULL;
-  int memory = dmi_shm_make_memory(MEMORY);
+  int memory = dmi_shm_make_memory("dmi", MEMORY);
   const struct descriptors both = {memory, common};
   bool sent = memory >= 0 && send_memory(fd, &both, keys);
   void *mapped = NULL;

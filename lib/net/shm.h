@@ -43,8 +43,8 @@ void dmi_shm_withdraw(struct dmi_shm_offer *offer);
  * NULL: not possible; the link stays as it is.  `common`: a descriptor for it, or -1. */
 struct dmi_link *dmi_shm_take(struct dmi_link *link, const struct dmi_proof_keys *keys, int common);
 
-/* New memory that nobody can make smaller.  -1: not possible. */
-int dmi_shm_make_memory(size_t size);
+/* New memory that nobody can make smaller; /proc/PID/maps shows the name.  -1: not possible. */
+int dmi_shm_make_memory(const char *name, size_t size);
 /* True if accesses to this memory cannot fail: it is of this size and stays so. */
 bool dmi_shm_is_memory(int fd, size_t size);
 

@@ -126,10 +126,11 @@ if (!$t->nodes) {
   my @grown = $first->out =~ /^many_peak_\d .* that ([\d.]+) since/mg;
   is(@grown, 2, 'both processes tell of their memory');
   diag($first->out) if $soak;
-  # A sanitizer keeps freed memory for a while.
+  # A sanitizer keeps freed memory for a while.  How many calls wait at a time is up to the scheduler; what
+  # is kept of each would be 100 bytes.
   open my $config, '<', $t->build . '/config.log' or die "config.log: $!\n";
   my $sanitized = grep { /^  \$.*--enable-sanitizer/ } <$config>;
-  cmp_ok($_, '<', 4, "$_ MiB more after $calls calls") for $sanitized ? () : @grown;
+  cmp_ok($_, '<', 15, "$_ MiB more after $calls calls") for $sanitized ? () : @grown;
 }
 
 # ---- Who comes and goes ------------------------------------------------------------------------
