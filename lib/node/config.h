@@ -32,6 +32,7 @@ struct dmi_config {
   int control_fd;           /* DMI_CONTROL_FD: what the launcher tells is read there; -1: none */
   enum dmi_log_level event_level; /* DMI_EVENT_LEVEL: events up to it */
   const char *tag;                /* DMI_TAG: what its launcher calls it; NULL: nothing */
+  const char *dmirun;             /* DMI_RUN: its dmirun, which can ask all; NULL: not known */
   enum dmi_on_error on_error;     /* DMI_ON_ERROR */
   bool check;                     /* DMI_CHECK: say what would be used, and end */
   bool bind_threads;              /* DMI_BIND_THREADS */

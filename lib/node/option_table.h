@@ -103,7 +103,8 @@
   OPTION(event_fd, DMI_EVENT_FD, INT, 3, -1, "", "", KEPT, "") \
   OPTION(control_fd, DMI_CONTROL_FD, INT, 3, -1, "", "", KEPT, "") \
   OPTION(event_level, DMI_EVENT_LEVEL, LEVEL, 0, DMI_LOG_INFO, "", "", KEPT, "") \
-  OPTION(tag, DMI_TAG, TEXT, 0, 0, "", "", KEPT, "")
+  OPTION(tag, DMI_TAG, TEXT, 0, 0, "", "", KEPT, "") \
+  OPTION(dmirun, DMI_RUN, TEXT, 0, 0, "", "", KEPT, "")
 /* clang-format on */
 
 #endif

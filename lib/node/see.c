@@ -283,7 +283,9 @@ void dmi_see_stalled(struct dmi_process *process, dmi_uid_t uid, const char *nam
 }
 
 void dmi_see_dump(struct dmi_process *process) {
-  dmi_see_thread_ask(process->see->thread, &(struct dmi_see_job){.type = DMI_SEE_JOB_DUMP});
+  const struct dmi_see_job job = {.type = DMI_SEE_JOB_DUMP,
+                                  .to = process->pulser ? dmi_net_port(process->access.net) : 0};
+  dmi_see_thread_ask(process->see->thread, &job);
 }
 
 bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {

@@ -60,7 +60,8 @@ const char *dmi_see_wait_name(enum dmi_doing_what what);
 /* ---- see_tell.c: the thread that looks ---- */
 /* A line about the thread that waits for a page of this process. */
 void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *name);
-void dmi_see_write_dump(struct dmi_process *process);
+/* `port`: at which this process can be asked; 0: it is no member yet. */
+void dmi_see_write_dump(struct dmi_process *process, uint32_t port);
 
 /* ---- see_thread.c: the thread that looks ---- */
 struct dmi_see_thread;
@@ -68,7 +69,7 @@ struct dmi_see_thread *dmi_see_thread_new(struct dmi_process *process);
 /* What it is to do.  The daemon asks. */
 struct dmi_see_job {
   enum { DMI_SEE_JOB_ANSWER, DMI_SEE_JOB_SAY, DMI_SEE_JOB_DUMP } type;
-  uint32_t to;              /* ANSWER: who gets it; SAY: for whom threads wait */
+  uint32_t to;              /* ANSWER: who gets it; SAY: for whom threads wait; DUMP: see above */
   struct dmi_msg_see ask;   /* ANSWER */
   char name[DMI_NAME_TEXT]; /* SAY: of `to`, for people */
 };

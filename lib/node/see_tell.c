@@ -1,7 +1,7 @@
 /*
  * see_tell.c - what this process tells its own user about its threads: who waits for a process that
- * does not answer (node/stall.c), and at the second Ctrl+C a file with all of them.  By the thread
- * that looks.
+ * does not answer (node/stall.c), and at the second Ctrl+C a file with all of them, and one with those
+ * of all processes.  By the thread that looks.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,9 +10,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -118,28 +121,79 @@ static void write_all(FILE *file, struct dmi_process *process) {
   }
 }
 
-void dmi_see_write_dump(struct dmi_process *process) {
+/* Makes a new file, whose path is written.  -1: see errno. */
+static int make_file(char path[PATH_MAX], const char *whose) {
   const char *dir = getenv("TMPDIR");
-  char path[PATH_MAX];
-  FILE *file;
-  int fd;
-  bool good;
-  snprintf(path, sizeof(path), "%s/dmi-dump.%ld.XXXXXX", dir && *dir ? dir : "/tmp",
+  snprintf(path, PATH_MAX, "%s/dmi-dump.%s%ld.XXXXXX", dir && *dir ? dir : "/tmp", whose,
            (long)getpid());
-  fd = mkostemp(path, O_CLOEXEC);
-  file = fd >= 0 ? fdopen(fd, "w") : NULL;
-  good = file != NULL;
-  if (!good && fd >= 0) close(fd);
-  if (good) {
-    write_all(file, process);
-    good = !ferror(file);
-    good = fclose(file) == 0 && good;
+  return mkostemp(path, O_CLOEXEC);
+}
+
+static bool write_own(struct dmi_process *process, char path[PATH_MAX]) {
+  const int fd = make_file(path, "");
+  FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+  bool good;
+  if (!file) {
+    if (fd >= 0) close(fd);
+    return false;
   }
+  write_all(file, process);
+  good = !ferror(file);
+  return fclose(file) == 0 && good;
+}
+
+/* In a process of its own, which is waited for by nobody: `dmirun --dump FILE ...`.  It says where
+ * all is, or why not.  Ctrl+C is not for it. */
+#define ASK_ALL \
+  "{ if \"$@\"; then echo \"dmi: what all processes are doing is in $0\"; " \
+  "else rm -f \"$0\"; fi; } >&2 < /dev/null &"
+
+/* Lets all processes be asked, this one too, so nothing may wait for that here.  False: it cannot
+ * be. */
+static bool ask_all(const struct dmi_config *config, uint32_t port) {
+  char path[PATH_MAX], number[16];
+  const char *argv[20] = {"sh", "-c", ASK_ALL, path, config->dmirun, "--dump", path};
+  int num = 7, status, fd;
+  posix_spawnattr_t attr;
+  sigset_t none;
+  pid_t pid;
+  bool good;
+  if (!config->dmirun || !port || config->key_fd >= 0) return false;
+  snprintf(number, sizeof(number), "%" PRIu32, port);
+  argv[num++] = "-i";
+  argv[num++] = config->bind ? config->bind : "localhost";
+  argv[num++] = "-p";
+  argv[num++] = number;
+  if (config->key_file) argv[num++] = "--key";
+  if (config->key_file) argv[num++] = config->key_file;
+  if (config->bind) argv[num++] = "--bind";
+  if (config->bind) argv[num++] = config->bind;
+  fd = make_file(path, "all.");
+  if (fd < 0) return false;
+  close(fd);
+  sigemptyset(&none);
+  posix_spawnattr_init(&attr);
+  posix_spawnattr_setsigmask(&attr, &none);
+  posix_spawnattr_setpgroup(&attr, 0);
+  posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  good = posix_spawn(&pid, "/bin/sh", NULL, &attr, (char *const *)argv, environ) == 0;
+  posix_spawnattr_destroy(&attr);
   if (!good) {
+    unlink(path);
+    return false;
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* not for what it has started */
+    continue;
+  return true;
+}
+
+void dmi_see_write_dump(struct dmi_process *process, uint32_t port) {
+  char path[PATH_MAX];
+  if (!write_own(process, path)) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path, strerror(errno));
     return;
   }
-  dmi_say(&process->stream, DMI_LOG_WARN, "member",
-          "what its threads are doing is in %s; dmirun --threads shows those of all processes",
-          path);
+  dmi_say(&process->stream, DMI_LOG_WARN, "member", "what its threads are doing is in %s; %s", path,
+          ask_all(&process->config, port) ? "the other processes are asked, too"
+                                          : "dmirun --threads shows those of all processes");
 }

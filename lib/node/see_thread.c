@@ -59,7 +59,7 @@ static void do_job(struct dmi_process *process, const struct dmi_see_job *job) {
   } else if (job->type == DMI_SEE_JOB_SAY) {
     dmi_see_say_waits(process, job->to, job->name);
   } else {
-    dmi_see_write_dump(process);
+    dmi_see_write_dump(process, job->to);
   }
 }
 

@@ -179,7 +179,7 @@ for my $text (['README.md', '    '], ['docs/dmi.7.pod', ' ']) {
 
 my $show = put('show', <<'END');
 #!/bin/sh
-env | grep ^DMI_ | grep -v -e ^DMI_TEST -e ^DMI_BUILD -e '^DMI_KEY_FILE=.*/key$' | sort | tr '\n' ' '
+env | grep ^DMI_ | grep -v -e ^DMI_TEST -e ^DMI_BUILD -e '^DMI_KEY_FILE=.*/key$' -e '^DMI_RUN=/.*/bin/dmirun$' | sort | tr '\n' ' '
 echo "args: $*"
 exit 5
 END

@@ -104,6 +104,11 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $told = join '', <$dump>;
   like($told, qr/^DMI_main \(\d+\): in $meets, for [\d.]+ s; waits for: barrier 0x\w+ \(page 0 of/m,
     'the second Ctrl+C writes what threads are doing');
+  my $all = $first->expect_err(qr/^dmi: what all processes are doing is in (\S+)$/m);
+  open my $dump_all, '<', $all or die "$all: $!";
+  $told = join '', <$dump_all>;
+  like($told, qr/^process 0 .*^process 1 /ms, '... and then what all processes are doing');
+  like($told, qr/^  DMI_main in $meets, for .*still missing:\n      thread 2 of process 1 /ms, '... and who is missing');
   away($first, $second);
 }
 

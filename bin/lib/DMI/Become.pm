@@ -52,6 +52,7 @@ sub program {
     DMI::Web::Start::beside($opt, $env, $self->own_program);
   }
   DMI::Settings::apply($env);
+  $ENV{DMI_RUN} = "$self->{bin}/dmirun";
   no warnings 'exec';
   exec { $program } @ARGV;
   die "$ARGV[0]: cannot run: $!\n";
