@@ -181,7 +181,7 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
   is($shares->({ wrote => [0, 8] }, { wrote => ['x', {}] }), '', 'what is no number does not count');
 }
 {
-  my $line = sub { return { mapping => '0x10', page_size => 1, pages => 9, owned => 1, copies => 0, @_ } };
+  my $line = sub { return DMI::Answer::taken('mappings', { mapping => '0x10', page_size => 1, pages => 9, home => 1, owned => 1, copies => 0, @_ }, 0) };
   my ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(), $line->()] },
     { member => 2, mappings => [$line->(call => 'DMI_mmap', place => 'x' x 5000), $line->()] }, { member => 3, mappings => [$line->(call => 'DMI_other', place => 'y')] }]) };
   is_deeply([$merged->{call}, length $merged->{place}, $merged->{of}{2}{owned}], ['DMI_mmap', 400, 2], 'who has made it tells so; what is too long is cut off');

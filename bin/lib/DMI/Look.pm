@@ -16,7 +16,6 @@ my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5,
   page => 7, lock => 8, barrier => 9, cond => 10, hot => 11, waits => 12, peers => 13, profile => 14);
 my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
-my $PLACE_LONGEST = 400; # characters: DMI_WHERE_SIZE of lib/base/where.h
 my $PIECES = 4096;    # most of an answer: a faulty member may never come to its end
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
 
@@ -186,9 +185,7 @@ sub _mappings {
       my $mapping = $all{ $line->{mapping} } //= { map { exists $line->{$_} ? ($_ => $line->{$_}) : () }
           qw(mapping page_size pages home allocator) };
       # Only the process that has made it knows by which call.
-      if (!defined $mapping->{call} && !grep { !defined || ref } @$line{qw(call place)}) {
-        @$mapping{qw(call place)} = map { substr $_, 0, $PLACE_LONGEST } @$line{qw(call place)};
-      }
+      @$mapping{qw(call place)} = @$line{qw(call place)} if !defined $mapping->{call} && 2 == grep { defined } @$line{qw(call place)};
       my $has = $mapping->{of}{ $member->{member} } //= { owned => 0, copies => 0, faults => 0 };
       $has->{$_} += $line->{$_} for qw(owned copies);
       $has->{faults} += $line->{faults} // 0;
