@@ -116,14 +116,12 @@ bool dmi_see_on_dying(struct dmi_process *process, uint32_t from, const struct d
   return true;
 }
 
-const char *dmi_dying_told(const struct dmi_process *process, dmi_uid_t uid) {
-  const struct dmi_dying *one = process->dying;
-  while (one && one->uid != uid)
-    one = one->next;
+const char *dmi_dying_told(struct dmi_process *process, dmi_uid_t uid) {
+  const struct dmi_dying *one = *find(&process->dying, uid);
   return one ? one->text : NULL;
 }
 
-const char *dmi_dying_why(const struct dmi_process *process, dmi_uid_t uid, const char *why) {
+const char *dmi_dying_why(struct dmi_process *process, dmi_uid_t uid, const char *why) {
   const char *has_told = dmi_dying_told(process, uid);
   return has_told ? has_told : why;
 }

@@ -31,9 +31,9 @@ void dmi_dying_send(struct dmi_process *process);
 /* ---- The daemon of the others ---- */
 
 /* What this member has told of its end; else `why`. */
-const char *dmi_dying_why(const struct dmi_process *process, dmi_uid_t uid, const char *why);
+const char *dmi_dying_why(struct dmi_process *process, dmi_uid_t uid, const char *why);
 /* The same; NULL: nothing. */
-const char *dmi_dying_told(const struct dmi_process *process, dmi_uid_t uid);
+const char *dmi_dying_told(struct dmi_process *process, dmi_uid_t uid);
 void dmi_dying_forget(struct dmi_process *process, dmi_uid_t uid);
 void dmi_dying_free(struct dmi_process *process);
 
