@@ -398,9 +398,8 @@ static void set_seat(struct barrier *barrier, const struct dmi_board_seat *seat)
 }
 
 /* Finds a seat, if there is none yet.  By the thread that has sat. */
-static bool has_seat(struct barrier *barrier) {
+static bool has_seat(struct barrier *barrier, const struct dmi_board_env *env) {
   struct dmi_access *access = barrier->all->access;
-  const struct dmi_board_env env = env_of(barrier);
   struct dmi_board_seat seat = barrier->seat;
   struct dmi_board *board;
   uint64_t program;
@@ -409,10 +408,10 @@ static bool has_seat(struct barrier *barrier) {
     barrier->wait_seat--;
     return false;
   }
-  dmi_board_rise(&seat, &env);
+  dmi_board_rise(&seat, env);
   board = dmi_net_common(access->net, access->core.self, &program);
   if (!board || !dmi_board_sit(board, barrier->addr ^ (int64_t)program,
-                               dmi_net_mark(access->net, access->core.self), &env, &seat))
+                               dmi_net_mark(access->net, access->core.self), env, &seat))
     barrier->wait_seat = SEAT_AGAIN;
   set_seat(barrier, &seat);
   return seat.board != NULL;
@@ -428,7 +427,7 @@ static bool batch_meets(struct barrier *barrier, struct batch *batch, uint64_t v
   /* No loss would tell the others if this process left and was killed then: so only threads that
    * keep it from leaving may take the arrivals of others. */
   if (!dmi_doing_is_dmi(&barrier->all->access->doings) || !sit(barrier)) return false;
-  if (!has_seat(barrier)) {
+  if (!has_seat(barrier, &env)) {
     rise(barrier);
     return false;
   }
