@@ -1,6 +1,6 @@
 package Mpi;
 
-# Mpi - runs mpi_ops, the measurements of Open MPI, and puts DMI's figures beside them.
+# Mpi - runs programs that are written for Open MPI, and puts DMI's figures beside those of mpi_ops.
 #
 # Over TCP, which mpi_ops checks, and over shared memory, each beside DMI's figures of the same way.  Each process is bound to the core to which its DMI counterpart is bound, or none is.  An MPI process
 # that waits spins; where processes share a core they are told to yield it, as mpirun itself would
@@ -69,7 +69,7 @@ sub in_two_places {
   );
 }
 
-# Takes the path of mpi_ops.  Dies with one line, which says what is missing and how to get it.
+# Takes the path of a program.  Dies with one line, which says what is missing and how to get it.
 sub new {
   my ($class, $path) = @_;
   my $how = 'test/bench/setup installs it';
@@ -81,34 +81,19 @@ sub new {
 
 sub version { return $_[0]{version} }
 
-# Runs $num processes of `mpi_ops MODE` (MODE may be a list), over `tcp` or `shm`: the first on the first core given,
-# the others on the second one; no cores: on all.  Returns what they printed.
+# Runs $num processes of the program with arguments (one, or a list), over `tcp` or `shm`: each on the core given for
+# it, those for which there is none on the last one; no cores: on all.  Returns what they printed.
 sub run {
-  my ($mpi, $over, $mode, $num, @cores) = @_;
-  my $online  = qx{getconf _NPROCESSORS_ONLN};
-  my $sharing = @cores ? $cores[0] == $cores[1] || $num > 2 : $num > $online;
-  my @program = ($mpi->{path}, ref $mode ? @$mode : $mode);
+  my ($mpi, $over, $args, $num, @cores) = @_;
+  my @program = ($mpi->{path}, ref $args ? @$args : $args);
+  my @on      = @cores ? map { $cores[$_] // $cores[-1] } 0 .. $num - 1 : ();
+  my $online  = keys %{ { map { $_ => 1 } @on } } || qx{getconf _NPROCESSORS_ONLN};
   my @command = ('timeout', $SECONDS, 'mpirun', @COMMON, @{ $OVER{$over} }, @{ $WINDOWS{$over} },
-    '--mca', 'mpi_yield_when_idle', $sharing ? 1 : 0);
-  if (@cores) {
-    push @command, '-np', 1, 'taskset', '-c', $cores[0], @program, ':';
-    push @command, '-np', $num - 1, 'taskset', '-c', $cores[1], @program;
+    '--mca', 'mpi_yield_when_idle', $num > $online ? 1 : 0);
+  if (@on) {
+    for my $i (0 .. $#on) { push @command, $i ? ':' : (), '-np', 1, 'taskset', '-c', $on[$i], @program }
   } else {
     push @command, '-np', $num, @program;
-  }
-  return output_of(@command);
-}
-
-# Runs a program with its arguments, a process on each of the given cores (which may be named more than once), over
-# `tcp` or `shm`.  Returns what they printed.
-sub run_on {
-  my ($mpi, $over, $program, @cores) = @_;
-  my %named   = map { $_ => 1 } @cores;
-  my $sharing = keys %named < @cores;
-  my @command =
-    ('timeout', $SECONDS, 'mpirun', @COMMON, @{ $OVER{$over} }, '--mca', 'mpi_yield_when_idle', $sharing ? 1 : 0);
-  for my $i (0 .. $#cores) {
-    push @command, $i ? ':' : (), '-np', 1, 'taskset', '-c', $cores[$i], @$program;
   }
   return output_of(@command);
 }

@@ -3,7 +3,8 @@
  *
  * Each figure is printed as one line, `name value unit min max`: the median, smallest and largest
  * of BATCHES batches.  One more batch comes first and is thrown away: it warms up caches, buffers
- * and the processor's clock.
+ * and the processor's clock.  With BENCH_BATCHES=1 in the environment it is one batch: to see that
+ * a program runs (test/multi/bench.t).
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BATCHES 9
+#define BATCHES 9 /* at most */
 
 /* One figure.  No pointers: it can be passed through global memory. */
 typedef struct {
@@ -21,6 +22,12 @@ typedef struct {
   char unit[8];
   double values[BATCHES];
 } figure_t;
+
+static inline int batches(void) {
+  const char *text = getenv("BENCH_BATCHES");
+  const int num = text ? atoi(text) : 0;
+  return num > 0 && num < BATCHES ? num : BATCHES;
+}
 
 static inline int64_t now_ns(void) {
   struct timespec now;
@@ -35,9 +42,10 @@ static inline int compare_doubles(const void *left, const void *right) {
 
 static inline void figure_print(const figure_t *figure) {
   figure_t sorted = *figure;
-  qsort(sorted.values, BATCHES, sizeof(double), compare_doubles);
-  printf("%s %.4g %s %.4g %.4g\n", sorted.name, sorted.values[BATCHES / 2], sorted.unit,
-         sorted.values[0], sorted.values[BATCHES - 1]);
+  const int num = batches();
+  qsort(sorted.values, (size_t)num, sizeof(double), compare_doubles);
+  printf("%s %.4g %s %.4g %.4g\n", sorted.name, sorted.values[num / 2], sorted.unit,
+         sorted.values[0], sorted.values[num - 1]);
   fflush(stdout);
 }
 

@@ -56,7 +56,7 @@ static void measure_group(figure_t *read, figure_t *write, const plan_t *plan, i
   name_figure(read, name);
   snprintf(name, sizeof(name), "group_write_%lld", (long long)pages);
   name_figure(write, name);
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     int64_t start = now_ns();
     for (int64_t i = 0; i < calls; i++)
       CHECK(DMI_group_read(&group, values, NULL));
@@ -73,7 +73,7 @@ static void measure_group(figure_t *read, figure_t *write, const plan_t *plan, i
 static void measure_reads(figure_t *figures, const plan_t *plan) {
   name_figure(&figures[GET_8000], "get_8000");
   name_figure(&figures[ONE_BY_ONE], "gets_1000");
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     int64_t start = now_ns();
     for (int64_t i = 0; i < CALLS; i++)
       CHECK(DMI_read(plan->pages_addr, sizeof(values), values, DMI_GET_READ, NULL));

@@ -155,7 +155,7 @@ static void measure_time(figure_t *figure, const char *name, const char *unit, d
                          many_t *many, int64_t count, const plan_t *plan, char *buf) {
   snprintf(figure->name, sizeof(figure->name), "%s", name);
   snprintf(figure->unit, sizeof(figure->unit), "%s", unit);
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     many(plan, count, buf);
     const int64_t ns = now_ns() - start;
@@ -165,7 +165,7 @@ static void measure_time(figure_t *figure, const char *name, const char *unit, d
 
 static void measure_get_1m(figure_t *figure, const plan_t *plan, char *buf) {
   measure_time(figure, "get_1m", "MB/s", 1, many_get_1m, 64, plan, buf);
-  for (int i = 0; i < BATCHES; i++)
+  for (int i = 0; i < batches(); i++)
     figure->values[i] = (double)MIB * 1000 / figure->values[i];
 }
 
@@ -181,7 +181,7 @@ static double read_batch(int64_t page_addr, char *buf) {
 static void measure_first_read_fresh(figure_t *figure, const plan_t *plan, char *buf) {
   snprintf(figure->name, sizeof(figure->name), "first_read_fresh");
   snprintf(figure->unit, sizeof(figure->unit), "MB/s");
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const double rate = read_batch(plan->fresh_addr + (batch + 1) * PER_BATCH * MIB, buf);
     if (batch >= 0) figure->values[batch] = rate;
   }
@@ -204,7 +204,7 @@ static void touch_batch(const plan_t *plan, int64_t page_addr) {
 static void measure_first_read(figure_t *figure, const plan_t *plan, char *buf) {
   snprintf(figure->name, sizeof(figure->name), "first_read_1m");
   snprintf(figure->unit, sizeof(figure->unit), "MB/s");
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t page_addr = plan->fresh_addr + (batch + 1) * PER_BATCH * MIB;
     touch_batch(plan, page_addr);
     const double rate = read_batch(page_addr, buf);

@@ -39,7 +39,7 @@ void DMI_main(int argc, char **argv) {
     exit(EXIT_FAILURE);
   }
   const DMI_client_options_t options = {.processes = check_number("processes", argv[1], 1)};
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     measure(&options, &us, &per_second);
     if (batch < 0) continue;
     issue.values[batch] = us;

@@ -28,7 +28,7 @@ static int32_t changes;
 static void measure_asking(int my_rank) {
   figure_t figure = {.name = "check_rescale_8", .unit = "us"};
   int32_t change;
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t begin = now_ns();
     for (int i = 0; i < ASKED; i++)
       CHECK(DMI_check_rescale(&change) && !change);

@@ -112,7 +112,7 @@ int64_t DMI_thread(int64_t addr) {
     snprintf(figure.name, sizeof(figure.name), "%s%s%.0d", works[what].name,
              works[what].only ? "" : "_", works[what].only ? 0 : plan.num);
     snprintf(figure.unit, sizeof(figure.unit), "us");
-    for (int batch = -1; batch < BATCHES; batch++) {
+    for (int batch = -1; batch < batches(); batch++) {
       CHECK(DMI_local_barrier_sync(&barrier, plan.num));
       const int64_t start = now_ns();
       work((enum what)what, &plan, &barrier, count);

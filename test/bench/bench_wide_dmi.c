@@ -38,7 +38,7 @@ int64_t DMI_thread(int64_t addr) {
     snprintf(figures[sums].name, sizeof(figures[sums].name), "%s_%d",
              sums ? "allreduce" : "barrier", plan.num);
     snprintf(figures[sums].unit, sizeof(figures[sums].unit), "us");
-    for (int batch = -1; batch < BATCHES; batch++) {
+    for (int batch = -1; batch < batches(); batch++) {
       CHECK(DMI_local_barrier_sync(&barrier, plan.num));
       const int64_t start = now_ns();
       meet(&barrier, &plan, sums);

@@ -151,3 +151,16 @@ bench-farm: all
 	$(PERL) $(top_srcdir)/test/bench/farm $(abs_builddir)
 
 .PHONY: bench-farm
+
+# All programs, compiled: for test/multi/bench.t, as nothing else builds those that nobody measures.
+bench_all_programs = $(bench_raw_programs) $(bench_dmi_programs) test/bench/net_echo test/bench/seen_cost
+bench_all_mpi_programs = test/bench/mpi_ops test/bench/mpi_lu test/bench/mpi_team $(mpi_programs)
+if HAVE_CXX
+bench_all_programs += test/bench/bench_cxx_dmi
+endif
+bench-build: all
+	$(MAKE) $(AM_MAKEFLAGS) $(bench_all_programs)
+bench-build-mpi:
+	$(MAKE) $(AM_MAKEFLAGS) $(bench_all_mpi_programs)
+
+.PHONY: bench-build bench-build-mpi

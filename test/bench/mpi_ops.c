@@ -162,7 +162,7 @@ static void measure(figure_t *figure, const char *name, many_t *many, int64_t co
                     const plan_t *plan) {
   snprintf(figure->name, sizeof(figure->name), "%s", name);
   snprintf(figure->unit, sizeof(figure->unit), "us");
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     many(plan, count);
     const int64_t ns = now_ns() - start;
@@ -201,7 +201,7 @@ static void one_side_1m(const plan_t *plan) {
   figure_t figure;
   measure(&figure, "mpi_get_1m", many_get_1m, fit(many_get_1m, 64, 1, plan), plan);
   snprintf(figure.unit, sizeof(figure.unit), "MB/s");
-  for (int i = 0; i < BATCHES; i++)
+  for (int i = 0; i < batches(); i++)
     figure.values[i] = MIB / figure.values[i];
   figure_print(&figure);
 }

@@ -6,7 +6,7 @@
  * thread sends and sleeps on a futex until its daemon has the answer, as DMI's calls do.
  *
  * Prints the median in microseconds and its ratio to raw TCP; with `apart` on two cores, `together`
- * on one, `free` wherever the system puts them.
+ * on one, `free` wherever the system puts them.  An argument: so many rounds.
  */
 #include "raw_tcp.h"
 
@@ -23,8 +23,9 @@
 
 #define BYTES 64
 #define TRIPS 1000
-#define ROUNDS 31
+#define ROUNDS 31 /* at most */
 
+static int rounds = ROUNDS;
 static unsigned char bytes[BYTES];
 
 struct end {
@@ -103,8 +104,8 @@ static int compare(const void *a, const void *b) {
 }
 
 static double median(double *values) {
-  qsort(values, ROUNDS, sizeof *values, compare);
-  return values[ROUNDS / 2];
+  qsort(values, (size_t)rounds, sizeof *values, compare);
+  return values[rounds / 2];
 }
 
 static double raw_batch(int fd) {
@@ -169,7 +170,7 @@ static void measure(const char *name, place_t place, bool bound) {
                           .port = port};
   dmi_net_add_peer(end.net, 2, &addr);
   pthread_create(&daemon_thread, NULL, end_main, &end);
-  for (int i = -1; i < ROUNDS; i++) {
+  for (int i = -1; i < rounds; i++) {
     double r = raw_batch(fd), d = daemon_batch(&end), t = thread_batch(&end);
     if (i < 0) continue;
     raw[i] = r;
@@ -186,16 +187,22 @@ static void measure(const char *name, place_t place, bool bound) {
   _exit(0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static const struct {
     const char *name;
     place_t place;
     bool bound;
   } runs[] = {{"apart", APART, true}, {"together", TOGETHER, true}, {"free", APART, false}};
+  if (argc > 1) rounds = atoi(argv[1]);
+  if (rounds < 1 || rounds > ROUNDS) {
+    fprintf(stderr, "usage: %s [rounds, 1 to %d]\n", argv[0], ROUNDS);
+    return 1;
+  }
   for (int i = 0; i < 3; i++) {
+    int status;
     pid_t one = fork();
     if (one == 0) measure(runs[i].name, runs[i].place, runs[i].bound);
-    waitpid(one, NULL, 0);
+    if (one < 0 || waitpid(one, &status, 0) != one || status != 0) return 1;
   }
   return 0;
 }

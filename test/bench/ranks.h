@@ -161,7 +161,7 @@ static inline void ranks_measure(const ranks_t *r, const ranks_memory_t *memory,
   figure_t figure;
   snprintf(figure.name, sizeof(figure.name), "%s%s", r->prefix, ranks_works[work].name);
   snprintf(figure.unit, sizeof(figure.unit), "%s", ranks_works[work].rate > 0 ? "MB/s" : "us");
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     r->barrier(r->arg);
     const int64_t start = now_ns();
     ranks_works[work].many(r, memory, num, count);

@@ -17,7 +17,7 @@ static void measure(figure_t *figure, place_t place) {
       raw_write(fd, message, MESSAGE);
     exit(EXIT_SUCCESS);
   }
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     for (int i = 0; i < ROUND_TRIPS; i++) {
       raw_write(fd, message, MESSAGE);

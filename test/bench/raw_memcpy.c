@@ -14,7 +14,7 @@
 
 /* Copies per batch times `size` stay at 1 GiB and 2 GiB: tens of milliseconds. */
 static void measure(figure_t *figure, char *to, char *from, size_t size, int64_t copies) {
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     for (int64_t i = 0; i < copies; i++) {
       memcpy(to, from, size);
@@ -32,7 +32,8 @@ static void measure(figure_t *figure, char *to, char *from, size_t size, int64_t
 static void answer(_Atomic int *word) {
   raw_bind(1);
   alarm(60); /* the one that asks may have failed */
-  for (int i = 1; i < 2 * TURNS * (BATCHES + 1); i += 2) {
+  const int end = 2 * TURNS * (batches() + 1);
+  for (int i = 1; i < end; i += 2) {
     while (atomic_load(word) != i) {
     }
     atomic_store(word, i + 1);
@@ -42,7 +43,7 @@ static void answer(_Atomic int *word) {
 static void ask(_Atomic int *word, figure_t *figure) {
   int next = 1;
   raw_bind(0);
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     for (int i = 0; i < TURNS; i++, next += 2) {
       atomic_store(word, next);
@@ -87,7 +88,7 @@ int main(void) {
 
   figure_t large = {.name = "memcpy_1m", .unit = "MB/s"};
   measure(&large, to, from, LARGE, 1000);
-  for (int i = 0; i < BATCHES; i++)
+  for (int i = 0; i < batches(); i++)
     large.values[i] = LARGE * 1000.0 / large.values[i];
   figure_print(&large);
   free(to);

@@ -81,7 +81,7 @@ static void measure(const char *name, int num, int fan, int count) {
     if (child == 0) rank = i;
   }
   const place_in_tree_t place = take_place(rank, num, fan, ends);
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     for (int i = 0; i < count; i++)
       meet(&place);

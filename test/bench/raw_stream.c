@@ -30,16 +30,16 @@ int main(void) {
   pid_t child;
   const int fd = raw_pair(&child, APART);
   if (child == 0) {
-    for (int i = 0; i < (BATCHES + 1) * (BLOCKS + FRESH_BLOCKS); i++)
+    for (int i = 0; i < (batches() + 1) * (BLOCKS + FRESH_BLOCKS); i++)
       raw_write(fd, block, BLOCK);
     return EXIT_SUCCESS;
   }
 
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const double rate = receive(fd, block, BLOCKS, 0);
     if (batch >= 0) figure.values[batch] = rate;
   }
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const size_t bytes = (size_t)FRESH_BLOCKS * BLOCK;
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) raw_fail("mmap");

@@ -56,7 +56,7 @@ static void many_faults(void) {
 static void measure(const char *name, void (*many)(void)) {
   figure_t figure = {.unit = "ns"};
   snprintf(figure.name, sizeof(figure.name), "%s", name);
-  for (int batch = -1; batch < BATCHES; batch++) {
+  for (int batch = -1; batch < batches(); batch++) {
     const int64_t start = now_ns();
     many();
     if (batch >= 0) figure.values[batch] = (double)(now_ns() - start) / COUNT;

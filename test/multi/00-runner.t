@@ -57,6 +57,10 @@ verdict('good ones', '4 passed, 0 failed', qr/^passed +[\d.]+ s, +[\d.]+ s cpu  
 verdict('skipped ones', '1 passed, 0 failed, 3 skipped', qr/^skipped .*test\/unit\/s$/m,
   { u => $cmocka, s => 'exit 77' },
   { 'all.t' => 'print qq(1..0 # SKIP why\n);', 'code.t' => 'exit 77;' });
+verdict('skipped checks', '2 passed, 0 failed, 1 skipped', qr{test/multi/some\.t \(skipped: no such host; no tool\)$}m,
+  { u => $cmocka },
+  { 'some.t' => 'print qq(ok 1\nok 2 # skip no tool\nok 3 # skip no tool\nok 4 # skip no such host\n1..4\n);',
+    'all.t' => 'print qq(1..0 # SKIP why\n);' });
 
 {
   my %scripts = ('a.t' => $good, 'b.t' => "# Not in the small form: a text.\n$good",
