@@ -69,6 +69,11 @@ sub spill {
   is_deeply([grep { /spill/ } readdir $list], [], 'the file has no name');
 }
 
+sub held {
+  my ($pool, @args) = @_;
+  finish("held @args", start('held', 1, $pool, @args));
+}
+
 # The first lends little, and reads what the second has.
 sub save {
   my ($little, $much, @args) = @_;
@@ -106,6 +111,7 @@ if ($t->quick) {
   leave('4M', 3, 64);
   spill('1M', 2, 4, 32);
   save('1M', '8M', 4, 16);
+  held('4M', 3, 16);
 } elsif ($small) {
   fill('8M', 24, 16);
   full('8M', 4, 38, 16);
@@ -113,6 +119,7 @@ if ($t->quick) {
   spill('4M', 2, 16, 16);
   full_disk('4M', '3m', 16, 16);
   save('2M', '16M', 8, 16);
+  held('4M', 3, 16);
 } else {
   fill('64M', 200, 64);
   full('64M', 4, 300, 64);
@@ -121,6 +128,7 @@ if ($t->quick) {
   spill('8M', 2, 40, 16);
   full_disk('8M', '6m', 40, 16);
   save('8M', '64M', 40, 16);
+  held('8M', 7, 64);
 }
 if ($scale eq 'soak') {
   for (1 .. 10) {
