@@ -77,22 +77,25 @@ static void count_page(struct dmi_faults *faults, uint64_t of, uint64_t which,
   if (++faults->lately >= LATELY) halve(faults);
 }
 
-/* Counts pages of one mapping there.  Returns how many these are. */
+/* Counts pages of one mapping there.  Returns how many these are.  With the lock held, so nobody else
+ * adds meanwhile; who looks needs no lock. */
 static uint32_t count_mapping(struct dmi_page *const page[], uint32_t num) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page[0]->map;
   uint32_t same = 1;
   while (same < num && page[same]->map == page[0]->map)
     same++;
-  atomic_fetch_add_explicit(&mapping->faults, same, memory_order_relaxed);
+  atomic_store_explicit(&mapping->faults,
+                        atomic_load_explicit(&mapping->faults, memory_order_relaxed) + same,
+                        memory_order_relaxed);
   return same;
 }
 
 void dmi_faults_note(struct dmi_faults *faults, struct dmi_page *const page[],
                      const struct dmi_faults_bytes bytes[], uint32_t num) {
   const int64_t now = dmi_clock_coarse_ns();
+  dmi_lock(&faults->lock, DMI_RANK_LEAF);
   for (uint32_t i = 0; i < num;)
     i += count_mapping(page + i, num - i);
-  dmi_lock(&faults->lock, DMI_RANK_LEAF);
   count(faults, num, now);
   for (uint32_t i = 0; i < num; i++)
     count_page(faults, page[i]->map->base, page[i]->index, &bytes[i]);
