@@ -52,7 +52,7 @@ $_->wait_exit(0) for start('bench_seen_dmi', 1, 1);    # callgrind counts its in
 # ---- Processes that all end by themselves ------------------------------------------------------
 
 ends_with($FIGURE, start('bench_group_dmi',  2));
-ends_with($FIGURE, start('bench_many_dmi',   2, 4, 2));
+ends_with($FIGURE, start('bench_many_dmi',   2, 8, 2));
 ends_with($FIGURE, start('bench_ops_dmi',    2));
 ends_with($FIGURE, start('bench_remote_dmi', 1, 1));
 ends_with($FIGURE, start('bench_sync_dmi',   2, 2));
