@@ -2,7 +2,7 @@
  * outlet.c - see outlet.h.
  *
  * Failure modes: the reader is slow (events are counted instead of written), or has closed (the
- * outlet closes itself and wants no more events).
+ * outlet closes itself and wants no more events). A file cannot be written: the same, and a line.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 
 #define TEXTS_MOST 3 /* most texts of an event, so that all fit */
@@ -63,7 +64,7 @@ size_t dmi_outlet_encode(char line[DMI_OUTLET_LINE], const struct dmi_stream *st
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static void close_fd(struct dmi_outlet *outlet) {
-  if (outlet->fd >= 0) close(outlet->fd);
+  if (outlet->fd >= 0 && close(outlet->fd) != 0 && !outlet->error) outlet->error = errno;
   outlet->fd = -1;
   outlet->at = outlet->length = 0;
 }
@@ -77,6 +78,7 @@ static bool flush(struct dmi_outlet *outlet) {
     } else if (errno == EAGAIN) {
       return false;
     } else if (errno != EINTR) {
+      outlet->error = errno;
       close_fd(outlet);
     }
   }
@@ -100,16 +102,30 @@ static bool write_event(struct dmi_outlet *outlet, const struct dmi_stream *stre
   return false;
 }
 
+/* Without the lock: what is said is an event, too. */
+static void say(const struct dmi_outlet *outlet, int error) {
+  if (!error || !outlet->path) return;
+  dmi_say(outlet->stream, DMI_LOG_WARN, "events",
+          "cannot write %s: %s; what happens from now on is not in it (--events)", outlet->path,
+          dmi_file_why(error));
+}
+
 static void take(struct dmi_subscriber *subscriber, const struct dmi_stream *stream,
                  const struct dmi_event *event) {
   struct dmi_outlet *outlet = (struct dmi_outlet *)(void *)subscriber;
+  int error;
   dmi_mutex_lock(&outlet->lock);
+  dmi_file_begin();
   if (outlet->fd >= 0 && !write_event(outlet, stream, event)) outlet->lost++;
+  dmi_file_end();
+  error = outlet->error;
+  outlet->error = 0;
   dmi_mutex_unlock(&outlet->lock);
+  say(outlet, error);
 }
 
 bool dmi_outlet_open(struct dmi_outlet *outlet, struct dmi_stream *stream, int fd,
-                     enum dmi_log_level level) {
+                     enum dmi_log_level level, const char *path) {
   int flags = fcntl(fd, F_GETFL);
   outlet->fd = -1;
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
@@ -117,6 +133,9 @@ bool dmi_outlet_open(struct dmi_outlet *outlet, struct dmi_stream *stream, int f
     return false;
   }
   outlet->fd = fd;
+  outlet->stream = stream;
+  outlet->path = path;
+  outlet->error = 0;
   outlet->lost = 0;
   outlet->at = outlet->length = 0;
   dmi_mutex_init(&outlet->lock, DMI_RANK_EVENT);
@@ -130,8 +149,11 @@ bool dmi_outlet_open(struct dmi_outlet *outlet, struct dmi_stream *stream, int f
 }
 
 void dmi_outlet_close(struct dmi_outlet *outlet, struct dmi_stream *stream) {
+  dmi_file_begin();
   (void)write_event(outlet, stream, NULL);
   dmi_stream_unsubscribe(stream, &outlet->subscriber);
   close_fd(outlet);
+  dmi_file_end();
   dmi_mutex_destroy(&outlet->lock);
+  say(outlet, outlet->error);
 }

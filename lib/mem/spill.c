@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/lock.h"
 
 /* A place, in use or free. */
@@ -153,7 +154,9 @@ bool dmi_spill_put(struct dmi_spill *spill, const void *page, const void *bytes,
     errno = ENOMEM;
     return false;
   }
+  dmi_file_begin();
   good = write_all(spill->file, bytes, size, place->off);
+  dmi_file_end();
   dmi_mutex_lock(&spill->lock);
   place->page = page;
   if (good && !tsearch(place, &spill->used, compare)) {

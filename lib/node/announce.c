@@ -13,7 +13,8 @@
 static void to_file(const struct dmi_announce *announce, const char *line) {
   if (announce->file == NULL || dmi_file_replace(announce->file, line)) return;
   dmi_say(announce->stream, DMI_LOG_WARN, "start",
-          "cannot write the file %s that DMI_PORT_FILE names: %s", announce->file, strerror(errno));
+          "cannot write the file %s that DMI_PORT_FILE names: %s", announce->file,
+          dmi_file_why(errno));
 }
 
 static void to_fd(const struct dmi_announce *announce, const char *line) {

@@ -1,7 +1,8 @@
 /*
  * contact.c - writes, reads and removes the file of dmirun --contact.
  *
- * Failure modes: if the file cannot be written, a line on stderr says so, and the program goes on.
+ * Failure modes: if the file cannot be written, a line on stderr says so, and the program goes on
+ * (but the first process does not start if it sees that at once).
  * After a crash of the whole program the file stays; a joiner then fails because nobody listens
  * there.
  */
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -33,9 +35,10 @@ struct dmi_contact {
 
 static void *writer_body(void *arg) {
   struct dmi_contact *contact = arg;
+  char why[DMI_FILE_WHY];
   if (!dmi_file_replace(contact->file, contact->line)) {
-    dmi_say(contact->stream, DMI_LOG_WARN, "start", "cannot write %s (dmirun --contact): %s",
-            contact->file, strerror(errno));
+    dmi_say(contact->stream, DMI_LOG_WARN, "start", "cannot write %s (--contact): %s",
+            contact->file, dmi_file_why_not_made(why, contact->file, errno));
   }
   return NULL;
 }
@@ -80,11 +83,16 @@ static bool read_line(const char *file, char *line, int size) {
   return good;
 }
 
+static bool is_file(const char *path) {
+  struct stat stat_of;
+  return stat(path, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
+}
+
 void dmi_contact_end(struct dmi_contact *contact, bool over) {
   char line[sizeof(contact->line)];
   if (contact->threaded) pthread_join(contact->writer, NULL);
-  if (over && contact->told && read_line(contact->file, line, sizeof(line)) &&
-      strcmp(line, contact->line) == 0) {
+  if (over && contact->told && is_file(contact->file) &&
+      read_line(contact->file, line, sizeof(line)) && strcmp(line, contact->line) == 0) {
     unlink(contact->file);
   }
   contact->threaded = contact->told = false;

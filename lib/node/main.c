@@ -2,13 +2,19 @@
  * main.c - the OS process of a normal program, which has one DMI process: environment, signals, the
  * launcher, exit status.
  */
+#include <errno.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/machine.h"
+#include "base/safe.h"
+#include "node/backtrace.h"
 #include "node/check.h"
 #include "node/fatal.h"
 #include "node/parent.h"
@@ -33,20 +39,53 @@ static bool drops_arguments(const struct dmi_program *program, const struct dmi_
   return argc > 1 && (config->join_host || config->join_file) && !program->init;
 }
 
+static pid_t own; /* this process; others, made by fork(), end by SIGXFSZ */
+
+/* SIGXFSZ, which would end the process: a file of this thread is as large as `ulimit -f` allows, so
+ * its write fails.  Whoever writes a file of DMI's own says so, with its name. */
+static void on_file_limit(int number) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  const int error = errno;
+  struct dmi_safe line = {.len = 0};
+  if (getpid() != own) {
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+  } else if (!dmi_file_is_own && !atomic_flag_test_and_set(&said)) {
+    dmi_safe_add(&line, "dmi: a write of ");
+    dmi_backtrace_who(&line);
+    dmi_safe_add(&line, " has failed: its file is as large as ulimit -f allows");
+    dmi_safe_write(&line, STDERR_FILENO);
+  }
+  errno = error;
+}
+
+/* A handler, as programs that this one starts would ignore what it ignores.  One of the program's
+ * own counts instead. */
+static void begin_file_limit(void) {
+  struct sigaction action, before;
+  own = getpid();
+  memset(&action, 0, sizeof(action));
+  action.sa_handler = on_file_limit;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  if (sigaction(SIGXFSZ, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+    (void)sigaction(SIGXFSZ, &action, NULL);
+}
+
 static int run(const struct dmi_program *program, int argc, char **argv) {
   const struct dmi_host host = {.signals = true, .only = true, .err = STDERR_FILENO, .end = _exit};
   struct dmi_process *process = dmi_runtime_new(program, &host);
   struct dmi_config config = {0};
   char wrong[DMI_CONFIG_WRONG];
-  bool good = dmi_config_read(&config, from_environment, NULL, wrong);
+  bool good = dmi_config_read(&config, from_environment, NULL, wrong), opened;
   int status;
   signal(SIGPIPE, SIG_IGN);
-  dmi_runtime_configure(process, &config);
+  begin_file_limit();
+  opened = dmi_runtime_configure(process, &config);
   unsetenv("DMI_EVENT_FD"); /* for this process, not for those that it starts */
   unsetenv("DMI_CONTROL_FD");
   unsetenv("DMI_TAG");
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
-  if (!good || sodium_init() < 0) return give_up(process, 1);
+  if (!good || !opened || sodium_init() < 0) return give_up(process, 1);
   dmi_on_error = config.on_error;
   if (config.check) {
     return give_up(process,

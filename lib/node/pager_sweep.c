@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/epoch.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
 #include "mem/spill.h"
@@ -60,7 +61,7 @@ static enum dmi_pressure_spill spill(void *arg, void *map, uint64_t index) {
     if (!pager->spill_said)
       dmi_say(&pager->process->stream, DMI_LOG_ERROR, "memory",
               "cannot write to the file for spilled pages (dmirun --spill %s): %s",
-              pager->process->config.spill_dir, strerror(errno));
+              pager->process->config.spill_dir, dmi_file_why(errno));
     pager->spill_said = true;
     dmi_pool_reserve(pager->pool, bytes, true);
     (void)read_back(pager, page, frame);

@@ -5,8 +5,8 @@
  * machine at the same time: each line is one write.  Lines say of which program they are, so that
  * those of an older one, in a file on a machine of which no process is the first, are told apart.
  *
- * Failure modes: a file that cannot be opened is told at the start, and there is no profile; one
- * that cannot be written, at the end.  A process that is killed has written nothing.
+ * Failure modes: a file that cannot be opened: the process does not start; one that cannot be
+ * written: a line says so at the end.  A process that is killed has written nothing.
  */
 #include "node/profiler.h"
 
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/where.h"
 #include "node/see_int.h"
 
@@ -111,25 +112,33 @@ static bool joins(const struct dmi_config *config) {
   return config->join_host || config->join_file;
 }
 
-void dmi_profiler_begin(struct dmi_process *process) {
+bool dmi_profiler_begin(struct dmi_process *process) {
   const char *path = process->config.profile_file;
+  char why[DMI_FILE_WHY];
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  if (!path) return;
+  if (!path) return true;
   process->profile_fd = open(path, joins(&process->config) ? flags : flags | O_TRUNC, 0666);
-  if (process->profile_fd >= 0 && dmi_profile_new(&process->access)) return;
-  dmi_say(&process->stream, DMI_LOG_WARN, "start", "there is no profile in %s (--profile): %s",
-          path, strerror(process->profile_fd >= 0 ? ENOMEM : errno));
+  if (process->profile_fd >= 0 && dmi_profile_new(&process->access)) return true;
+  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--profile): %s", path,
+          dmi_file_why_not_made(why, path, process->profile_fd >= 0 ? ENOMEM : errno));
   if (process->profile_fd >= 0) close(process->profile_fd);
   process->profile_fd = -1;
+  return false;
 }
 
 /* False: errno says why not. */
 static bool append(int fd, struct dmi_json *json) {
-  ssize_t num;
+  size_t done = 0;
+  ssize_t num = 0;
   dmi_json_put(json, "\n");
-  num = write(fd, json->text, json->at);
-  if (num >= 0 && (size_t)num < json->at) errno = ENOSPC;
-  return num == (ssize_t)json->at;
+  dmi_file_begin();
+  /* a part is written only when there is no room for more, which the next write tells */
+  while (done < json->at && (num >= 0 || errno == EINTR)) {
+    num = write(fd, json->text + done, json->at - done);
+    if (num > 0) done += (size_t)num;
+  }
+  dmi_file_end();
+  return done == json->at;
 }
 
 static bool append_all(struct dmi_process *process) {
@@ -145,8 +154,9 @@ static bool append_all(struct dmi_process *process) {
 void dmi_profiler_end(struct dmi_process *process) {
   if (!process->access.profile || process->profile_fd < 0) return;
   if (process->member && !append_all(process))
-    dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write the profile to %s: %s",
-            process->config.profile_file, strerror(errno));
+    dmi_say(&process->stream, DMI_LOG_WARN, "member",
+            "cannot write %s: %s; the profile (--profile) of this process is not complete",
+            process->config.profile_file, dmi_file_why(errno));
   close(process->profile_fd);
   process->profile_fd = -1;
 }

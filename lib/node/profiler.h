@@ -8,8 +8,9 @@
 #include "base/json.h"
 #include "node/process.h"
 
-/* If --profile asks for it; before there are threads that call the API. */
-void dmi_profiler_begin(struct dmi_process *process);
+/* If --profile asks for it; before there are threads that call the API.  False: it cannot be made,
+ * which was said. */
+bool dmi_profiler_begin(struct dmi_process *process);
 /* Appends all lines to the file.  At the end of the process; the second time nothing. */
 void dmi_profiler_end(struct dmi_process *process);
 

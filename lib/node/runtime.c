@@ -28,6 +28,7 @@
 
 #include "base/epoch.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
 #include "core/heap.h"
@@ -173,34 +174,43 @@ void dmi_runtime_free(struct dmi_process *process) {
   free(process);
 }
 
-/* Lines are appended whole, so processes of one machine may share the file. */
-static void open_events_file(struct dmi_process *process) {
+/* Lines are appended whole, so processes of one machine may share the file.  False: it cannot be
+ * written. */
+static bool open_events_file(struct dmi_process *process) {
   const char *path = process->config.events_file;
+  char why[DMI_FILE_WHY];
   int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd >= 0 && dmi_outlet_open(&process->events_file, &process->stream, fd, DMI_LOG_DEBUG))
-    return;
-  dmi_say(&process->stream, DMI_LOG_WARN, "start", "cannot write events to %s (--events): %s", path,
-          strerror(errno));
+  if (fd >= 0 && dmi_outlet_open(&process->events_file, &process->stream, fd, DMI_LOG_DEBUG, path))
+    return true;
+  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--events): %s", path,
+          dmi_file_why_not_made(why, path, errno));
   if (fd >= 0) close(fd);
   process->config.events_file = NULL;
+  return false;
 }
 
-void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config) {
+bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config) {
   struct dmi_stream *stream = &process->stream;
+  bool good;
   process->config = *config;
   if (config->event_fd >= 0 &&
-      !dmi_outlet_open(&process->outlet, stream, config->event_fd, config->event_level)) {
+      !dmi_outlet_open(&process->outlet, stream, config->event_fd, config->event_level, NULL)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot write to descriptor %d (DMI_EVENT_FD): %s",
             config->event_fd, strerror(errno));
     process->config.event_fd = -1;
   }
-  if (config->events_file) open_events_file(process);
+  good = !config->events_file || open_events_file(process);
   if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
             config->control_fd, strerror(errno));
     process->config.control_fd = -1;
   }
   dmi_announce_open(&process->announce, stream, config->port_file, config->ready_fd);
+  return good;
+}
+
+static bool joins(const struct dmi_process *process) {
+  return process->config.join_host || process->config.join_file;
 }
 
 static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_node_info *info,
@@ -225,6 +235,17 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
   net = dmi_net_open(config, &handler, why);
   if (!net && transport) transport->ops->free(transport);
   return net;
+}
+
+/* The first process writes that file soon.  For others it is the file of -i, which they may only be
+ * able to read; when one of them becomes the coordinator, it says if it cannot write. */
+static bool contact_good(struct dmi_process *process) {
+  const char *path = process->config.contact_file;
+  char why[DMI_FILE_WHY];
+  if (!path || joins(process) || dmi_file_can_replace(path)) return true;
+  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--contact): %s", path,
+          dmi_file_why_not_made(why, path, errno));
+  return false;
 }
 
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
@@ -253,7 +274,8 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
     return false;
   }
-  dmi_profiler_begin(process); /* not before the port is ours: it empties the file */
+  /* not before the port is ours: it empties the file */
+  if (!dmi_profiler_begin(process) || !contact_good(process)) return false;
   dmi_machine_look(&process->machine, (uint32_t)process->config.share,
                    (uint32_t)process->config.shares);
   process->access.look =
@@ -270,6 +292,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   process->contact = dmi_contact_new(process->config.contact_file, info.host,
                                      dmi_net_port(process->access.net), &process->stream);
   process->tracer = dmi_tracer_new(process, info.host);
+  if (!dmi_tracer_good(process)) return false;
   dmi_emit(&process->stream, listening, .name = self.name, .host = self.host,
            .port = self.addr.port, .cores = info.cores, .memory = info.memory);
   return true;
@@ -282,10 +305,6 @@ static void enter_system(struct dmi_process *process) {
   struct dmi_entry entry = {DMI_SYSTEM_BASE, DMI_SYSTEM_PAGE, DMI_SYSTEM_NUM,
                             dmi_member_uid(process->member), DMI_TAG_SYSTEM};
   if (!dmi_enter_mapping(process, &entry)) abort();
-}
-
-static bool joins(const struct dmi_process *process) {
-  return process->config.join_host || process->config.join_file;
 }
 
 static void daemon_body(struct dmi_process *process) {

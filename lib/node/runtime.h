@@ -21,7 +21,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
 struct dmi_process *dmi_runtime_new(const struct dmi_program *program, const struct dmi_host *host);
 /* Sets its options.  Events are emitted from here on.  The texts in *config must live as long as
  * the process. */
-void dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config);
+bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config);
 /* Opens the network and listens.  False: it cannot; an event said why. */
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0);
 /* Runs the process to its end, in the calling thread; returns the exit status. */

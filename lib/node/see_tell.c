@@ -1,7 +1,7 @@
 /*
  * see_tell.c - what this process tells its own user about its threads: who waits for a process that
- * does not answer (node/stall.c), and at the second Ctrl+C a file with all of them, and one with those
- * of all processes.  By the thread that looks.
+ * does not answer (node/stall.c), and at the second Ctrl+C a file with all of them, and one with
+ * those of all processes.  By the thread that looks.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/where.h"
 #include "node/see_int.h"
 #include "sync/sync.h"
@@ -133,18 +134,28 @@ static bool write_own(struct dmi_process *process, char path[PATH_MAX]) {
   const int fd = make_file(path, "");
   FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
   bool good;
+  int error;
   if (!file) {
     if (fd >= 0) close(fd);
     return false;
   }
+  dmi_file_begin();
+  errno = 0;
   write_all(file, process);
-  good = !ferror(file);
-  return fclose(file) == 0 && good;
+  good = fflush(file) == 0 && !ferror(file);
+  error = errno;
+  if (fclose(file) != 0 && good) {
+    good = false;
+    error = errno;
+  }
+  dmi_file_end();
+  errno = error;
+  return good;
 }
 
 /* In a process of its own, which is waited for by nobody: `dmirun --dump FILE ...`.  It says where
  * all is, or why not.  Ctrl+C is not for it. */
-#define ASK_ALL \
+#define ASK_ALL                                                             \
   "{ if \"$@\"; then echo \"dmi: what all processes are doing is in $0\"; " \
   "else rm -f \"$0\"; fi; } >&2 < /dev/null &"
 
@@ -190,7 +201,8 @@ static bool ask_all(const struct dmi_config *config, uint32_t port) {
 void dmi_see_write_dump(struct dmi_process *process, uint32_t port) {
   char path[PATH_MAX];
   if (!write_own(process, path)) {
-    dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path, strerror(errno));
+    dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path,
+            dmi_file_why(errno));
     return;
   }
   dmi_say(&process->stream, DMI_LOG_WARN, "member", "what its threads are doing is in %s; %s", path,

@@ -375,9 +375,18 @@ struct dmi_tracer *dmi_tracer_new(struct dmi_process *process, const char *host)
   if (path) tracer->file = dmi_tracer_file_new(tracer, path);
   if (tracer->file) {
     dmi_trace_begin(tracer->trace); /* before anything happens */
-    if (!start(tracer)) dmi_tracer_file_close(tracer);
+    if (!start(tracer)) {
+      dmi_say(&process->stream, DMI_LOG_ERROR, "start",
+              "the system allows no more threads (ulimit -u), so there is no trace in %s (--trace)",
+              path);
+      dmi_tracer_file_close(tracer);
+    }
   }
   return tracer;
+}
+
+bool dmi_tracer_good(const struct dmi_process *process) {
+  return !process->config.trace || (process->tracer && process->tracer->file);
 }
 
 void dmi_tracer_end(struct dmi_process *process) {

@@ -13,6 +13,8 @@
 
 /* Before any other thread runs.  With --trace it begins; without memory nothing is traced. */
 struct dmi_tracer *dmi_tracer_new(struct dmi_process *process, const char *host);
+/* False: --trace asks for a file, and there is none, which was said. */
+bool dmi_tracer_good(const struct dmi_process *process);
 /* Writes what is left, and ends its thread and the file.  When the daemon has ended (or in it), and
  * before anything that it looks at is freed.  May be called again. */
 void dmi_tracer_end(struct dmi_process *process);

@@ -6,9 +6,9 @@
  * that it sends more.  A piece that comes when the last measurement is older than PERIOD waits for
  * the next one, so that its times are right.
  *
- * Failure modes: the disk is slow (members are not told, and leave events out) or full (a line, and
- * the file ends there); a member is lost (what came of it is written); it tells another process (a
- * line).
+ * Failure modes: the file cannot be made (the process does not start); the disk is slow (members
+ * are not told, and leave events out) or full (a line, and the file ends there); a member is lost
+ * (what came of it is written); it tells another process (a line).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/epoch.h"
+#include "base/file.h"
 #include "base/trace_clock.h"
 #include "base/trace_json.h"
 #include "base/trace_open.h"
@@ -95,15 +96,22 @@ static void free_texts(struct texts *texts) {
 /* It cannot be written, by errno: it ends there. */
 static void give_up(struct dmi_tracer *tracer) {
   struct dmi_tracer_file *file = tracer->file;
-  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-          "cannot write the trace (--trace) any more: %s", strerror(errno));
-  fclose(file->file);
+  const struct dmi_process *process = process_of(tracer);
+  dmi_say(&tracer->process->stream, DMI_LOG_WARN, "trace",
+          "cannot write %s: %s; the trace (--trace) ends there", process->config.trace,
+          dmi_file_why(errno));
+  if (file->file) fclose(file->file);
   file->file = NULL;
 }
 
 static void put(struct dmi_tracer *tracer, const char *text, size_t length) {
   FILE *file = tracer->file->file;
-  if (file && fwrite(text, 1, length, file) != length) give_up(tracer);
+  bool good;
+  if (!file) return;
+  dmi_file_begin();
+  good = fwrite(text, 1, length, file) == length;
+  if (!good) give_up(tracer);
+  dmi_file_end();
 }
 
 static int64_t ours(const struct dmi_tracer *tracer, struct source *source, int64_t theirs) {
@@ -305,10 +313,11 @@ static void on_no(struct dmi_tracer *tracer, struct source *source,
 static void on_too_much(struct dmi_tracer *tracer, struct source *source) {
   char name[DMI_NAME_TEXT];
   dmi_tracer_name(tracer, source->uid, name);
-  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-          "%s has sent more events than can be kept until they are written: the rest of them is not "
-          "in the trace",
-          name);
+  dmi_say(
+      &process_of(tracer)->stream, DMI_LOG_WARN, "trace",
+      "%s has sent more events than can be kept until they are written: the rest of them is not "
+      "in the trace",
+      name);
   is_over(tracer, source);
 }
 
@@ -411,20 +420,23 @@ struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const cha
   static const char begin[] =
       "[\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"trace_of\",\"args\":{\"name\":\"DMI\"}}";
   struct dmi_tracer_file *file = calloc(1, sizeof(*file));
+  char why[DMI_FILE_WHY];
   if (file) file->file = fopen(path, "we");
   if (file && file->file) {
     file->zero = dmi_clock_ns();
     fputs(begin, file->file);
     return file;
   }
-  dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-          "cannot write the trace to %s (--trace): %s", path, strerror(errno));
+  dmi_say(&process_of(tracer)->stream, DMI_LOG_ERROR, "start", "cannot write %s (--trace): %s",
+          path, dmi_file_why_not_made(why, path, file ? errno : ENOMEM));
   free(file);
   return NULL;
 }
 
 void dmi_tracer_file_flush(struct dmi_tracer *tracer) {
+  dmi_file_begin();
   if (tracer->file->file && fflush(tracer->file->file) != 0) give_up(tracer);
+  dmi_file_end();
 }
 
 void dmi_tracer_file_close(struct dmi_tracer *tracer) {
@@ -438,12 +450,12 @@ void dmi_tracer_file_close(struct dmi_tracer *tracer) {
     free_texts(&source->places);
     free(source);
   }
-  if (file->file) {
-    put(tracer, "\n]\n", 3);
+  put(tracer, "\n]\n", 3);
+  dmi_tracer_file_flush(tracer);
+  if (file->file && fclose(file->file) != 0) {
+    file->file = NULL;
+    give_up(tracer);
   }
-  if (file->file && fclose(file->file) != 0)
-    dmi_say(&process_of(tracer)->stream, DMI_LOG_WARN, "trace",
-            "cannot write the trace (--trace): %s", strerror(errno));
   free(file);
   tracer->file = NULL;
 }

@@ -102,12 +102,6 @@ refused(1, qr/^dmi: .*127\.0\.0\.1/, 'a file left behind');
 refused(2, qr/^dmirun: -p 1: the file/, '-p with a file',
   opts => ['-i', "\@$file", '-p', 1]);
 
-my $blind = $t->start($program, args => ['return', 0], name => 'blind',
-  opts => ['--contact', $t->dir . '/no/such/directory']);
-$blind->wait_exit(0);
-like($blind->err, qr{^dmi: cannot write \S+/no/such/directory \(dmirun --contact\): No such}m,
-  'a file that cannot be written is told');
-
 # What others have put where the file is written first is not followed: DMI_PORT_FILE, once by the
 # process number.
 my $own = $t->dir . '/own';

@@ -104,6 +104,21 @@ sub full_disk {
   }
 }
 
+# The file of --spill may only become so many KiB large: the user's ulimit -f.
+sub limited {
+  my ($pool, $kib, @args) = @_;
+  SKIP: {
+    skip 'a limit is of a process of its own', 1 if DMINodes::wanted;
+    my $one = $t->spawn(['/bin/sh', '-c', 'ulimit -f "$0" && exec "$@"', 2 * $kib, "$t->{build}/bin/dmirun", -l => 0,
+      -s => $pool, '--spill', $t->dir, $program, 'full', 1, @args], name => 'limited');
+    finish('limited', $one);
+    like($one->err, qr/^dmi: cannot write to the file for spilled pages .*: File too large \(ulimit -f allows no more\)$/m,
+      'it says that the file may not become larger');
+    my ($pages) = $one->out =~ /^full: (\d+) MiB written/m;
+    cmp_ok($pages, '>', $pool =~ /(\d+)/ && $1, 'the file took some');
+  }
+}
+
 # 4 processes of 64 MiB each; a tenth of it where sanitizers make it slow.
 if ($t->quick) {
   fill('2M', 6, 32);
@@ -118,6 +133,7 @@ if ($t->quick) {
   leave('8M', 6, 16);
   spill('4M', 2, 16, 16);
   full_disk('4M', '3m', 16, 16);
+  limited('4M', 3 << 10, 16, 16);
   save('2M', '16M', 8, 16);
   held('4M', 3, 16);
 } else {
@@ -127,6 +143,7 @@ if ($t->quick) {
   leave('64M', 45, 64);
   spill('8M', 2, 40, 16);
   full_disk('8M', '6m', 40, 16);
+  limited('8M', 6 << 10, 40, 16);
   save('8M', '64M', 40, 16);
   held('8M', 7, 64);
 }

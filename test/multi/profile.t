@@ -124,8 +124,5 @@ is(scalar(map { @{ $_->{profile} // [] } } @{ $json->{members} }), 0, 'there is 
 finish(@all);
 ok(!-e $file, 'and no file');
 like(run(2, '--profile', $file), qr/^dmirun: --profile .*No such file/m, 'which is told to who wants to see it');
-@all = begin('--profile', $t->dir . '/no/such/profile');
-$all[0]->expect_err(qr{^dmi: there is no profile in \S+/no/such/profile \(--profile\): No such file}m);
-finish(@all);
 
 $t->done;

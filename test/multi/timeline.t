@@ -140,11 +140,5 @@ for (
   like($err, qr/^dmitimeline: 3 lines are no events \(cut off\?\)$/m, 'lines that are no events are counted');
   is_well_formed(content("$dir/picture.svg"), 'the rest');
 }
-{
-  my $program = $t->build . '/examples/nqueens_dmi';
-  my $process = $t->start($program, args => [8], name => 'unwritable', opts => ['--events', "$dir/none/events"]);
-  $process->wait_exit(0);
-  $process->expect_err(qr{^dmi: cannot write events to $dir/none/events \(--events\): No such file}m);
-}
 
 $t->done;

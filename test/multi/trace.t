@@ -224,15 +224,7 @@ SKIP: {
   is(scalar keys %name, 2, 'a witness writes the trace of a program that runs');
 }
 
-# ---- Files that cannot be written ---------------------------------------------------------------
-
-{
-  my $none = $t->start($program, args => [1, 1, 0], opts => ['--trace', $t->dir . '/no/such/dir'], name => 'no file');
-  $none->expect_err(qr/^dmi: cannot write the trace to \S+ \(--trace\): No such file/m);
-  $none->expect_out(qr/^works/m);
-  $none->signal('INT');
-  $none->wait_exit(0);
-}
+# ---- Files that cannot be written (others: files.t) ----------------------------------------------
 
 # A reader that does not read: the program goes on, and events are left out: more of them come than
 # there is room for in rings, on the way and in the pipe.

@@ -151,12 +151,12 @@ static struct dmi_process *open_node(struct node *node) {
   struct dmi_process *process = dmi_runtime_new(&node->program, &host);
   struct dmi_config config = {0};
   char wrong[DMI_CONFIG_WRONG];
-  bool good = dmi_config_read(&config, get, node, wrong);
+  bool good = dmi_config_read(&config, get, node, wrong), opened;
   config.event_fd = node->events; /* it is closed with the process */
-  dmi_runtime_configure(process, &config);
+  opened = dmi_runtime_configure(process, &config);
   if (config.on_error != DMI_ON_ERROR_RETURN) dmi_on_error = config.on_error;
   if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
-  if (good && dmi_runtime_open(process, node->word[2])) return process;
+  if (good && opened && dmi_runtime_open(process, node->word[2])) return process;
   dmi_runtime_free(process);
   return NULL;
 }

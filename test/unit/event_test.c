@@ -196,7 +196,7 @@ static void slow_reader(int reader, int writer, uint64_t num, bool at_end) {
   length = 0;
   fcntl(reader, F_SETFL, O_NONBLOCK);
   dmi_stream_init(&stream);
-  assert_true(dmi_outlet_open(&outlet, &stream, writer, DMI_LOG_INFO));
+  assert_true(dmi_outlet_open(&outlet, &stream, writer, DMI_LOG_INFO, NULL));
   emit(1, num);
   collect(reader);
   assert_true(length > 0);
@@ -249,7 +249,7 @@ static void test_pieces(void **state) {
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   length = 0;
   dmi_stream_init(&stream);
-  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO));
+  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO, NULL));
   for (int round = 0; round < 500 && in_pieces < 3; round++) {
     while (outlet.lost == 0) {
       emit_long(++num);
@@ -282,13 +282,13 @@ static void test_gone_reader(void **state) {
   signal(SIGPIPE, SIG_IGN);
   assert_int_equal(pipe(ends), 0);
   dmi_stream_init(&stream);
-  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO));
+  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO, NULL));
   close(ends[0]);
   dmi_emit(&stream, opened);
   assert_int_equal(outlet.fd, -1);
   dmi_emit(&stream, closed);
   dmi_outlet_close(&outlet, &stream);
-  assert_false(dmi_outlet_open(&outlet, &stream, 1 << 20, DMI_LOG_INFO));
+  assert_false(dmi_outlet_open(&outlet, &stream, 1 << 20, DMI_LOG_INFO, NULL));
 }
 
 /* ---- Who wants what ------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static void test_wants(void **state) {
   dmi_emit(&stream, member_gone, .member = work_out());
   assert_int_equal(worked_out, 0); /* no subscriber */
   assert_int_equal(pipe(ends), 0);
-  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO));
+  assert_true(dmi_outlet_open(&outlet, &stream, ends[1], DMI_LOG_INFO, NULL));
   dmi_emit(&stream, unmapped, .mapping = work_out());
   assert_int_equal(worked_out, 0); /* DEBUG */
   dmi_emit(&stream, member_gone, .member = work_out());

@@ -56,7 +56,7 @@ sub once {
 
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
-  if (defined $self->{log}) { print { $self->_log($name) } $lines }
+  if (defined $self->{log}) { $self->_to_log($name, $lines) }
   if ($self->{once}) {
     $lines =~ s/^(.*)\n/exists $self->{once}{$1} && $self->{once}{$1}++ ? '' : "$1\n"/gme;
     return if $lines eq '';
@@ -80,7 +80,15 @@ sub finish {
   }
   delete $self->{within}{$name};
   my $log = delete $self->{logs}{$name} or return;
-  close $log or $self->say("--log: $name: $!");
+  close $log or delete $self->{log_failed}{$name} or $self->say("--log: $name: $!");
+  return;
+}
+
+sub _to_log {
+  my ($self, $name, $lines) = @_;
+  my $log = $self->_log($name);
+  return if print { $log } $lines;
+  $self->say("--log: $name: $!; not all of what it writes is in its file") unless $self->{log_failed}{$name}++;
   return;
 }
 
@@ -112,6 +120,8 @@ sub _write {
     return if $!{EAGAIN} || $!{EINTR};
     $stream->{gone} = "$!";
     $stream->{queue} = '';
+    $self->say("cannot write the output of the processes: $stream->{gone}; all are asked to leave")
+      if $stream == $self->{out} && !$!{EPIPE};
   }
   else { substr $stream->{queue}, 0, $count, '' }
   $self->{loop}->writes($stream->{handle}) if $stream->{queue} eq '';

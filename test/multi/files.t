@@ -1,0 +1,165 @@
+#!/usr/bin/perl
+# files.t - files that options name, when they cannot be written: no such directory (the process does not
+# start), a full disk, the limit of ulimit -f (a line, and the program goes on).  And what ulimit -f does to
+# files of the program, and of what it starts.
+use strict;
+use warnings;
+use Fcntl qw(O_RDWR O_NONBLOCK);
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use DMIPython;
+use DMITest;
+
+my $t = DMITest->new(timeout => 120);
+my $program = $t->compile('test/multi/files_dmi.c');
+my $dmirun = $t->build . '/bin/dmirun';
+my $dir = $t->dir;
+
+sub content {
+  my ($path) = @_;
+  open my $file, '<', $path or die "$path: $!";
+  local $/;
+  return scalar <$file> // '';
+}
+
+# A command that can make files of so many units of 512 bytes (sh).
+sub limited {
+  my ($units, @command) = @_;
+  return ['/bin/sh', '-c', 'ulimit -f "$0" && exec "$@"', $units, @command];
+}
+
+sub lines {
+  my ($process, $regex) = @_;
+  return scalar grep { /$regex/ } split /\n/, $process->err;
+}
+
+# ---- Those that cannot be made -----------------------------------------------------------------
+
+for my $option (qw(trace events profile contact)) {
+  for ([none => "$dir/none/file", "there is no directory $dir/none"], [directory => $dir, 'Is a directory']) {
+    my ($what, $path, $why) = @$_;
+    next if $option eq 'contact' && $what eq 'directory';
+    my $process = $t->start($program, opts => ["--$option", $path], name => "$option, $what");
+    $process->wait_exit(1);
+    is($process->err, "dmi: cannot write $path (--$option): $why\n", "--$option: it says why, and nothing else");
+    is($process->out, '', 'the program has not begun');
+  }
+}
+{
+  my $process = $t->start($program, opts => ['--spill', "$dir/none"], name => 'spill, none');
+  $process->wait_exit(2);
+  is($process->err, "dmirun: --spill $dir/none: No such file or directory\n", '--spill: it says why');
+}
+
+# What is no file stays what it is.
+{
+  my $pipe = "$dir/pipe";
+  system('mkfifo', $pipe) == 0 or die;
+  sysopen my $reader, $pipe, O_RDWR | O_NONBLOCK or die "$pipe: $!";
+  my $process = $t->start($program, opts => ['--contact', $pipe], name => 'contact, pipe');
+  $process->expect_verdict('files', 0);
+  ok(-p $pipe, 'a pipe is not replaced by a file');
+  like(scalar <$reader> // '', qr/ \d+$/, 'it gets the line');
+}
+
+# ---- Those that cannot be written --------------------------------------------------------------
+
+my %ends = (
+  trace => 'the trace (--trace) ends there',
+  events => 'what happens from now on is not in it (--events)',
+  profile => 'the profile (--profile) of this process is not complete');
+
+sub goes_on {
+  my ($process, $option, $path, $why) = @_;
+  $process->expect_verdict('files', 0);
+  is(lines($process, qr/^dmi: /), 1, "--$option: one line");
+  like($process->err, qr/^dmi: cannot write \Q$path\E: \Q$why; $ends{$option}\E$/m, 'it says what, why and what follows');
+}
+
+for my $option (sort keys %ends) {
+  my $process = $t->start($program, opts => ["--$option", '/dev/full'], name => "$option, full");
+  goes_on($process, $option, '/dev/full', 'No space left on device');
+}
+
+my $allowed = 'File too large (ulimit -f allows no more)';
+for my $option (sort keys %ends) {
+  my $path = "$dir/$option";
+  my $process = $t->spawn(limited(1, $dmirun, -l => 0, "--$option", $path, $program), name => "$option, limit");
+  goes_on($process, $option, $path, $allowed);
+  is(-s $path, 512, 'as much as is allowed is there');
+}
+
+# Where a process may write no byte at all.
+SKIP: {
+  skip 'the thread sanitizer itself writes a file before the program begins', 1
+    if DMIPython::variable($t->build, 'DMI_SANITIZER') =~ /thread/;
+
+  {
+    my $process = $t->spawn(limited(0, $dmirun, -l => 0, '--contact', "$dir/contact", $program), name => 'contact, limit');
+    $process->expect_verdict('files', 0);
+    like($process->err, qr{^dmi: cannot write $dir/contact \(--contact\): \Q$allowed\E$}m, '--contact: it says why');
+    is_deeply([glob "$dir/contact*"], [], 'nothing is left');
+  }
+
+  # What looks at a program.
+  {
+    my $process = $t->spawn(limited(0, $dmirun, -l => 0, $program, 'wait'), name => 'dump, limit', env => { TMPDIR => $dir });
+    $process->expect_err(qr/^=== opened ===$/m);
+    my $look = $t->spawn(limited(0, $dmirun, '--dump', "$dir/dump", -i => '127.0.0.1', -p => $process->port), name => 'looks');
+    $look->wait_exit(2);
+    is($look->err, "dmirun: --dump $dir/dump: File too large\n", 'dmirun --dump: it says why');
+    $process->signal('INT');
+    $process->wait_exit(0);
+  }
+
+  # The second Ctrl+C: nobody answers the first one.
+  {
+    my $process = $t->spawn(limited(0, $dmirun, -l => 0, $program, 'stay'), name => 'second, limit', env => { TMPDIR => $dir });
+    $process->expect_err(qr/^=== opened ===$/m);
+    $process->signal('INT');
+    $process->expect_err(qr/^=== closed ===$/m);
+    $process->signal('INT');
+    $process->expect_err(qr{^dmi: cannot write $dir/dmi-dump\.\S+: \Q$allowed\E$}m);
+    ok($process->running, 'it goes on');
+    $process->signal('KILL');
+    $process->wait_exit(signal => 'KILL');
+  }
+
+  # Several processes.
+  {
+    my $out = "$dir/out";
+    my $all = $t->spawn(['/bin/sh', '-c', 'ulimit -f 0 && exec "$@" > "$0"', $out, $dmirun, -n => 1, $program], name => 'output, limit');
+    $all->wait_exit(1);
+    is(lines($all, qr/^dmirun: cannot write the output of the processes: File too large; all are asked to leave$/), 1,
+      'dmirun -n says why it ends the program');
+  }
+  {
+    my $log = "$dir/log";
+    mkdir $log or die;
+    my $all = $t->spawn(limited(0, $t->build . '/bin/dmimw', '--log', $log, -n => 1, $program), name => 'log, limit');
+    $all->expect_verdict('files', 0);
+    is(lines($all, qr/^dmimw: --log: localhost: File too large; not all of what it writes is in its file$/), 1,
+      'dmimw --log says so once');
+  }
+}
+
+# ---- The program's own files -------------------------------------------------------------------
+
+{
+  my $process = $t->spawn(limited(4, $dmirun, -l => 0, $program, 'own', "$dir/own"), name => 'own');
+  $process->expect_verdict('files', 1);
+  is(lines($process, qr/^dmi: a write of the thread of DMI_main of process 0 has failed: its file is as large as ulimit -f allows$/),
+    1, 'a file of the program: a line says so, once');
+}
+{
+  my $process = $t->spawn(limited(4, $dmirun, -l => 0, $program, 'handler', "$dir/own"), name => 'handler', env => { FILES_HANDLER => 1 });
+  $process->expect_verdict('files', 1);
+  is(lines($process, qr/^dmi: /), 0, 'a handler of the program counts instead');
+}
+{
+  my $process = $t->spawn(limited(4, $dmirun, -l => 0, $program, 'child', "$dir/own"), name => 'child');
+  $process->expect_verdict('files', 1);
+  is(lines($process, qr/^dmi: /), 0, 'what it starts, or forks, ends as ever');
+}
+
+$t->done;
