@@ -229,6 +229,8 @@ core_sources = \
 	lib/core/rmw.h \
 	lib/core/capacity.c \
 	lib/core/capacity.h \
+	lib/core/cause.c \
+	lib/core/cause.h \
 	lib/core/root.c \
 	lib/core/root.h \
 	lib/core/syncop.c \

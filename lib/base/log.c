@@ -56,6 +56,12 @@ static void write_line(int fd, char line[DMI_LOG_LINE], size_t at) {
   if (write(fd, line, length) < 0) return;
 }
 
+void dmi_log_printable(char *text) {
+  for (char *c = text; *c; c++) {
+    if (*c < ' ' || *c > '~') *c = '?';
+  }
+}
+
 void dmi_log_plain(const char *text) {
   char line[DMI_LOG_LINE];
   snprintf(line, sizeof line - 1, "dmi: %s", text);

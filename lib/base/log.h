@@ -34,6 +34,9 @@ void dmi_log_open(struct dmi_log *log, struct dmi_stream *stream, int fd);
 void dmi_log_begin(struct dmi_log *log, struct dmi_stream *stream, enum dmi_log_level level,
                    const char *host);
 
+/* Nothing but printable ASCII goes to a terminal or a log: other bytes become '?'. */
+void dmi_log_printable(char *text);
+
 /* Writes "dmi: text", where there is no process. */
 void dmi_log_plain(const char *text);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/heap.h"
 #include "core/coord_int.h"
@@ -68,6 +69,7 @@ void dmi_coord_free(struct dmi_coord *c) {
   free(c->joins.at);
   free(c->got.at);
   free(c->inherits.at);
+  dmi_causes_free(&c->causes);
   free(c->given.at);
   free(c->lost.at);
   dmi_deferred_free(&c->blocked_calls);
@@ -185,6 +187,7 @@ bool dmi_coord_on_lost(struct dmi_member *m, struct dmi_record *from, const stru
   uid = dmi_unpack_u32(&body);
   dmi_unpack_text(&body, why);
   if (!dmi_unpack_done(&body) || uid == from->uid || uid == m->uid) return false;
+  dmi_log_printable(why);
   record = dmi_coord_find(c, uid);
   if (!record || record->life == DMI_LIFE_LOST) return true;
   if (c->ending && (record->ended || !record->vital)) {

@@ -134,6 +134,7 @@ void dmi_coord_crash(struct dmi_member *m) {
   c->change = DMI_CHANGE_STATES;
   c->got.num = 0;
   c->inherits.num = 0;
+  c->causes.num = 0;
   dmi_directory_known_free(&c->known);
   dmi_uid_set_free(&c->awaits);
   for (uint32_t i = 0; i < c->records.num; i++)
@@ -148,6 +149,7 @@ struct state {
   uint8_t flags;
   uint32_t heir, last_request_to;
   uint64_t ready, resumed;
+  struct dmi_causes causes;
 };
 
 static enum dmi_life leaver_life(const struct dmi_record *record, const struct state *state) {
@@ -201,60 +203,73 @@ static void unpack_heirs(struct dmi_coord *c, struct dmi_unpack *body) {
   }
 }
 
-/* As if STATE had not come. */
-static void forget_state(struct dmi_coord *c, uint32_t got, uint32_t heirs) {
-  c->got.num = got;
-  c->inherits.num = heirs;
+static void unpack_got(struct dmi_coord *c, struct dmi_unpack *body) {
+  uint32_t num = dmi_unpack_count(body, 8);
+  for (uint32_t i = 0; i < num; i++) {
+    struct dmi_got *got = DMI_LIST_ADD(&c->got);
+    got->uid = dmi_unpack_u32(body);
+    got->state = dmi_unpack_u32(body);
+  }
+}
+
+/* All but what it knows of mappings, which follows.  False: malformed. */
+static bool unpack_state(struct dmi_member *m, struct dmi_unpack *body, struct state *state) {
+  uint8_t phase;
+  state->number = dmi_unpack_u64(body);
+  phase = dmi_unpack_u8(body);
+  state->phase = (enum dmi_phase)phase;
+  state->flags = dmi_unpack_u8(body);
+  state->heir = dmi_unpack_u32(body);
+  state->last_request_to = dmi_unpack_u32(body);
+  state->ready = dmi_unpack_u64(body);
+  state->resumed = dmi_unpack_u64(body);
+  unpack_heirs(m->coord, body);
+  unpack_got(m->coord, body);
+  dmi_causes_unpack(body, &state->causes, m);
+  return !body->bad && phase >= DMI_PHASE_ACCEPTED && phase <= DMI_PHASE_LEFT;
+}
+
+static bool is_awaited(const struct dmi_coord *c, const struct dmi_record *record,
+                       const struct state *state) {
+  return c->change == DMI_CHANGE_STATES && state->number == c->view &&
+         dmi_uid_set_has(&c->awaits, record->uid);
+}
+
+static void take_state(struct dmi_member *m, struct dmi_record *record, const struct state *state) {
+  struct dmi_coord *c = m->coord;
+  dmi_uid_set_drop(&c->awaits, record->uid);
+  record->last_request_to = state->last_request_to;
+  record->ready = state->ready;
+  record->resumed = state->resumed;
+  for (uint32_t i = 0; i < state->causes.num; i++)
+    dmi_causes_add(&c->causes, state->causes.at[i].uid, state->causes.at[i].text);
+  if (!c->rebuilds) return;
+  set_life(m, record, state);
+  forget_before(&c->deferred, record->uid);
+  forget_before(&m->deferred, record->uid);
 }
 
 bool dmi_coord_on_state(struct dmi_member *m, struct dmi_record *record,
                         const struct dmi_msg *msg) {
   struct dmi_coord *c = m->coord;
-  struct state state;
+  struct state state = {0};
   struct dmi_unpack body;
-  uint32_t num, heirs, before = c->got.num;
-  uint8_t phase;
+  uint32_t heirs = c->inherits.num, got = c->got.num;
+  bool good, takes;
   dmi_unpack_init(&body, &msg->body);
-  state.number = dmi_unpack_u64(&body);
-  phase = dmi_unpack_u8(&body);
-  state.phase = (enum dmi_phase)phase;
-  state.flags = dmi_unpack_u8(&body);
-  state.heir = dmi_unpack_u32(&body);
-  state.last_request_to = dmi_unpack_u32(&body);
-  state.ready = dmi_unpack_u64(&body);
-  state.resumed = dmi_unpack_u64(&body);
-  heirs = c->inherits.num;
-  unpack_heirs(c, &body);
-  num = dmi_unpack_count(&body, 8);
-  for (uint32_t i = 0; i < num; i++) {
-    struct dmi_got *got = DMI_LIST_ADD(&c->got);
-    got->uid = dmi_unpack_u32(&body);
-    got->state = dmi_unpack_u32(&body);
-  }
-  if (body.bad || phase < DMI_PHASE_ACCEPTED || phase > DMI_PHASE_LEFT) {
-    forget_state(c, before, heirs);
-    return false;
-  }
-  if (c->ending && state.number == c->view)
+  good = unpack_state(m, &body, &state);
+  if (good && c->ending && state.number == c->view)
     dmi_member_send(m, record->uid, DMI_CTL_END, 0, 0, NULL);
-  if (c->change != DMI_CHANGE_STATES || state.number != c->view ||
-      !dmi_uid_set_has(&c->awaits, record->uid)) {
-    forget_state(c, before, heirs);
-    return true; /* of a crash before this one */
+  takes = good && is_awaited(c, record, &state); /* else it is of a crash before this one */
+  if (takes) takes = good = dmi_directory_unpack_state(&c->known, record->uid, &body);
+  if (takes) {
+    take_state(m, record, &state);
+  } else { /* as if it had not come */
+    c->got.num = got;
+    c->inherits.num = heirs;
   }
-  if (!dmi_directory_unpack_state(&c->known, record->uid, &body)) {
-    forget_state(c, before, heirs);
-    return false;
-  }
-  dmi_uid_set_drop(&c->awaits, record->uid);
-  record->last_request_to = state.last_request_to;
-  record->ready = state.ready;
-  record->resumed = state.resumed;
-  if (!c->rebuilds) return true;
-  set_life(m, record, &state);
-  forget_before(&c->deferred, record->uid);
-  forget_before(&m->deferred, record->uid);
-  return true;
+  dmi_causes_free(&state.causes);
+  return good;
 }
 
 /* Who gets the homes of those that are lost: rather one that stays; else one that has still to hand
@@ -438,6 +453,7 @@ void dmi_coord_end_ready(struct dmi_member *m) {
     struct dmi_pack body;
     dmi_pack_init(&body);
     dmi_pack_u64(&body, c->view);
+    dmi_causes_pack(&body, &c->causes);
     dmi_member_send(m, c->records.at[i].uid, DMI_CTL_RESUME, c->pages_lost, 0, &body);
   }
   gather_last_requests(c);

@@ -7,6 +7,7 @@
 #ifndef DMI_CORE_COORD_INT_H
 #define DMI_CORE_COORD_INT_H
 
+#include "core/cause.h"
 #include "core/member_int.h"
 
 /*
@@ -167,6 +168,7 @@ struct dmi_coord {
   bool settles;                 /* that view is being made */
   bool rebuilds;                /* STATES, READY: what it knows comes from the members' STATE */
   DMI_LIST(struct dmi_got) got; /* STATES: notices that members were given */
+  struct dmi_causes causes;     /* STATE: what members were told; until the next crash view */
   DMI_LIST(struct dmi_inherits) inherits; /* STATE: as RECOVER before this one said */
   struct dmi_known known;                 /* until RESUME */
   DMI_LIST(struct dmi_home) homes;        /* until RESUME: as of the last one; none: it rebuilds */

@@ -118,7 +118,8 @@ enum dmi_mact_type {
    * dmi_member_recovered */
   DMI_MACT_RECOVER,
   /* RESUME follows: the process of notices[0] was lost, and `value` pages with all that were lost
-   * together, of which it is the last (else 0).  peer_num processes go on. */
+   * together, of which it is the last (else 0).  peer_num processes go on.  `text`: why it has
+   * ended, as it has told one of them; NULL: it has not. */
   DMI_MACT_LOST,
   DMI_MACT_RESUME, /* all are ready: go on. Answer: dmi_member_resumed */
   /* DMI_main was lost with process `dmi_id`: run DMI_recover, one more reason to be busy.  Answer:
@@ -165,7 +166,7 @@ struct dmi_mact {
   struct dmi_removed *removed; /* VIEW, RECOVER; likewise */
   struct dmi_notice *notices;  /* RESULT, LOST; likewise */
   struct dmi_entry *mappings;  /* RECOVER; likewise */
-  char *text;                  /* FATAL, TELL; likewise */
+  char *text;                  /* FATAL, TELL, LOST; likewise */
 };
 
 /* A list of actions, in order. */
@@ -209,6 +210,8 @@ struct dmi_member_env {
    * there is none.  NULL: no mapping is known here. */
   bool (*next_mapping)(void *arg, uint64_t above, struct dmi_entry *entry, dmi_uid_t *before);
   void *mapping_arg;
+  /* What this member has told of its end (DYING); NULL: nothing.  The function may be NULL. */
+  const char *(*cause)(void *arg, dmi_uid_t uid);
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */
   const struct dmi_member_survive *survive;
   void *survive_arg;

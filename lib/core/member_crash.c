@@ -176,6 +176,7 @@ void dmi_member_forget_got(struct dmi_member *m, uint32_t uid) {
 }
 
 static void send_state(struct dmi_member *m) {
+  struct dmi_causes causes = {0};
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, m->view);
@@ -198,6 +199,9 @@ static void send_state(struct dmi_member *m) {
     dmi_pack_u32(&body, m->got.at[i].uid);
     dmi_pack_u32(&body, m->got.at[i].state);
   }
+  dmi_causes_own(&causes, m);
+  dmi_causes_pack(&body, &causes);
+  dmi_causes_free(&causes);
   dmi_member_pack_state(m, &body);
   dmi_member_send(m, m->coordinator, DMI_CTL_STATE, 0, 0, &body);
 }
@@ -340,14 +344,15 @@ void dmi_member_crash_recovered(struct dmi_member *m, uint64_t number, uint64_t 
   dmi_member_send(m, m->coordinator, DMI_CTL_READY, pages, 0, &body);
 }
 
-/* Who was lost since the last RESUME, and `pages` with all of them together: the last one's action
- * has that number.  Not if the program ends for it. */
-static void tell_losses(struct dmi_member *m, uint64_t pages) {
+/* Who was lost since the last RESUME, why, and `pages` with all of them together: the last one's
+ * action has that number.  Not if the program ends for it. */
+static void tell_losses(struct dmi_member *m, uint64_t pages, const struct dmi_causes *causes) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < m->peers.num; i++)
     num += !m->peers.at[i].left && !m->peers.at[i].witness;
   for (; m->losses_told < m->losses.num; m->losses_told++) {
     const struct dmi_notice *lost = &m->losses.at[m->losses_told].notice;
+    const char *cause = dmi_causes_of(causes, lost->uid);
     struct dmi_mact *act;
     if (m->env.main_lost == DMI_MAIN_ENDS && !m->stop &&
         lost->uid == dmi_root_get(&m->roots, "", 0))
@@ -358,23 +363,35 @@ static void tell_losses(struct dmi_member *m, uint64_t pages) {
     act->notice_num = 1;
     act->flag = m->losses.at[m->losses_told].witness;
     act->peer_num = num;
+    if (cause) act->text = dmi_xalloc_text(cause);
     if (m->losses_told + 1 == m->losses.num) act->value = pages;
   }
 }
 
-bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
-  uint64_t number;
-  (void)from;
-  if (!dmi_member_unpack_number(msg, &number)) return false;
-  if (number != m->crash) return true;
+static void resume(struct dmi_member *m, uint64_t number, uint64_t pages,
+                   const struct dmi_causes *causes) {
   m->crash = 0;
   m->resumed = number;
   m->lost.num = 0;
-  tell_losses(m, msg->member.op);
+  tell_losses(m, pages, causes);
   dmi_mout_add(m->out, DMI_MACT_RESUME);
   dmi_member_calls_later(m);
   if (m->coord) dmi_coord_main_lost(m);
-  return true;
+}
+
+bool dmi_member_on_resume(struct dmi_member *m, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_causes causes = {0};
+  struct dmi_unpack body;
+  uint64_t number;
+  bool good;
+  (void)from;
+  dmi_unpack_init(&body, &msg->body);
+  number = dmi_unpack_u64(&body);
+  dmi_causes_unpack(&body, &causes, m);
+  good = dmi_unpack_done(&body);
+  if (good && number == m->crash) resume(m, number, msg->member.op, &causes);
+  dmi_causes_free(&causes);
+  return good;
 }
 
 void dmi_member_crash_resumed(struct dmi_member *m) {

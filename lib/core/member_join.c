@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/xalloc.h"
 #include "core/coord_int.h"
 
@@ -132,9 +133,7 @@ bool dmi_member_on_refuse(struct dmi_member *m, uint32_t from, const struct dmi_
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_text(&body, text);
   if (m->phase != DMI_PHASE_ASKING || from != m->temp || !dmi_unpack_done(&body)) return false;
-  for (char *c = text; *c; c++) {
-    if (*c < ' ' || *c > '~') *c = '?'; /* the text is written to a terminal */
-  }
+  dmi_log_printable(text);
   snprintf(said, sizeof(said), "the program to join refuses: \"%s\"", text);
   dmi_member_fatal(m, said);
   return true;

@@ -6,6 +6,7 @@
  * something, LAST_MESSAGE to all that may have got something, LAST_MESSAGE_OK, FLUSHED, LEFT; EXIT
  * when it is idle, EXITED, FINISH.
  */
+#include "base/log.h"
 #include "core/member_int.h"
 
 void dmi_member_ask_leave(struct dmi_member *m) {
@@ -303,6 +304,7 @@ bool dmi_member_on_abort(struct dmi_member *m, uint32_t from, const struct dmi_m
   dmi_unpack_init(&body, &msg->body);
   dmi_unpack_text(&body, text);
   if (!dmi_unpack_done(&body)) return false;
+  dmi_log_printable(text);
   if (msg->member.error) { /* only this process ends */
     dmi_member_fatal(m, text);
   } else {

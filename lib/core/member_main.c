@@ -84,6 +84,7 @@ static void run_recover(struct dmi_member *m, const struct dmi_notice *lost) {
 void dmi_coord_main_lost(struct dmi_member *m) {
   uint32_t uid = (uint32_t)dmi_root_get(&m->roots, "", 0);
   const struct dmi_notice *lost = NULL;
+  const char *cause = dmi_causes_of(&m->coord->causes, uid);
   char text[DMI_TEXT_SIZE];
   if (!uid || dmi_coord_find(m->coord, uid)) return;
   for (uint32_t i = 0; i < m->losses.num; i++) {
@@ -96,9 +97,9 @@ void dmi_coord_main_lost(struct dmi_member *m) {
     run_recover(m, lost);
   } else {
     snprintf(text, sizeof(text),
-             "process %u (%.255s) is lost, and DMI_main with it; the program defines no "
+             "process %u (%.255s) is lost%s%s, and DMI_main with it; the program defines no "
              "DMI_recover, so it ends",
-             lost->dmi_id.n, lost->info.host);
+             lost->dmi_id.n, lost->info.host, cause ? ": " : "", cause ? cause : "");
     end_all(m, text);
   }
 }

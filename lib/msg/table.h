@@ -19,7 +19,7 @@
 
 /* Must go up when a header, a number or a layout changes. Both ends of a connection must have
  * the same. */
-#define DMI_WIRE_VERSION 23
+#define DMI_WIRE_VERSION 24
 
 /* Who handles a message. */
 enum dmi_msg_class {
@@ -283,7 +283,7 @@ enum dmi_wire_from {
   X(DMI_CTL_RECOVER,         93, "RECOVER",         dmi_member_on_recover,         DMI_CLASS_MEMBER, \
     DMI_COORD,        DMI_ANYONE,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_RESUME,          94, "RESUME",          dmi_member_on_resume,          DMI_CLASS_MEMBER, \
-    DMI_COORD,        DMI_ANYONE,    SAYS(member), 0, 0, 0, DMI_WIRE_CONTROL,  DMI_WIRE_MEMBER,  0) \
+    DMI_COORD,        DMI_ANYONE,    SAYS(member), 0, 0, 0, DMI_WIRE_COORD,    DMI_WIRE_MEMBER,  0) \
   X(DMI_CTL_NOTED,          117, "NOTED",           dmi_member_on_noted,           DMI_CLASS_MEMBER, \
     DMI_COORD,        DMI_ANYONE,    SAYS(member), 0, 0, 0, DMI_WIRE_NONE,     DMI_WIRE_MEMBER,  0)
 

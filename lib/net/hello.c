@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "net/proof.h"
 #include "msg/wire.h"
 
@@ -35,12 +36,9 @@ void dmi_hello_put_first(unsigned char out[DMI_HELLO_FIRST], uint8_t kind, uint1
   memcpy(out + AT_VERSION, &version, sizeof version);
 }
 
-/* Nothing but printable ASCII goes to a terminal or a log. */
 static void clean_text(char *text, size_t size) {
   text[size - 1] = '\0';
-  for (char *c = text; *c != '\0'; c++) {
-    if (*c < ' ' || *c > '~') *c = '?';
-  }
+  dmi_log_printable(text);
 }
 
 static bool all_zero(const unsigned char *bytes, size_t size) {

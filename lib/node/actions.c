@@ -298,7 +298,7 @@ static void settings(struct dmi_process *process) {
 /* A member is lost, and the program goes on without it. */
 static void member_lost(struct dmi_process *process, const struct dmi_mact *act) {
   const struct dmi_notice *lost = &act->notices[0];
-  const char *why = dmi_dying_told(process, lost->uid);
+  const char *why = act->text;
   char name[DMI_NAME_TEXT + DMI_HOST_MAX], pages[64] = "", effect[160 + DMI_WIRE_DYING];
   snprintf(name, sizeof(name), "%s %" PRIu32 " (%s)", act->flag ? "witness" : "process",
            lost->dmi_id.n, lost->info.host);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "msg/addr.h"
 
 bool dmi_control_own(int fd) {
@@ -71,9 +72,7 @@ static bool obey(struct dmi_control *control, const char *at) {
 
 static void refuse(struct dmi_control *control) {
   control->line[control->length] = '\0';
-  for (char *c = control->line; *c; c++) {
-    if (*c < ' ' || *c > '~') *c = '?';
-  }
+  dmi_log_printable(control->line);
   dmi_control_end(control);
   control->wrong(control->arg, control->line);
 }

@@ -230,6 +230,10 @@ static void env_addrs(void *arg, uint32_t id, struct dmi_addr *ours, struct dmi_
   dmi_net_addrs(((struct dmi_process *)arg)->access.net, id, ours, theirs);
 }
 
+static const char *env_cause(void *arg, dmi_uid_t uid) {
+  return dmi_dying_told(arg, uid);
+}
+
 /* ---- Members -------------------------------------------------------------------------------- */
 
 static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
@@ -351,6 +355,7 @@ struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
       .arg = process,
       .connected = env_connected,
       .addrs = env_addrs,
+      .cause = env_cause,
       .survive = &dmi_pulser_survive,
       .survive_arg = process,
       .settings = dmi_config_settings(&process->config, process->config.survive),

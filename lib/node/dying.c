@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/epoch.h"
+#include "base/log.h"
 #include "base/xalloc.h"
 #include "node/runtime.h"
 #include "node/see_int.h"
@@ -99,7 +100,6 @@ static struct dmi_dying **find(struct dmi_dying **at, dmi_uid_t uid) {
   return at;
 }
 
-/* Nothing but printable ASCII goes to a terminal. */
 bool dmi_see_on_dying(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
   struct dmi_dying **at = find(&process->dying, from);
   if (from >= DMI_NET_TEMP || !msg->body.len) return false;
@@ -110,9 +110,7 @@ bool dmi_see_on_dying(struct dmi_process *process, uint32_t from, const struct d
   }
   memcpy((*at)->text, msg->body.ptr, msg->body.len);
   (*at)->text[msg->body.len] = 0;
-  for (char *c = (*at)->text; *c; c++) {
-    if (*c < ' ' || *c > '~') *c = '?';
-  }
+  dmi_log_printable((*at)->text);
   return true;
 }
 

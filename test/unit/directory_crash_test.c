@@ -60,10 +60,10 @@ static void give_state_of_leaver(struct dmi_member *m, uint32_t from, uint32_t h
   dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED);
   dmi_pack_u32(&body, heir);
   dmi_pack_u32(&body, 0);
-  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
+  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices, causes */
   dmi_pack_u64(&body, 0);
-  dmi_pack_u32(&body, 0);
-  dmi_pack_u32(&body, 0);
+  for (int i = 0; i < 3; i++)
+    dmi_pack_u32(&body, 0);
   pack_told(&body, told);
   dmi_pack_u32(&body, 0);
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));

@@ -51,9 +51,10 @@ static void give_state_of_left(struct dmi_member *m, uint32_t from, uint64_t num
   dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED | DMI_STATE_LEFT);
   dmi_pack_u32(&body, heir);
   dmi_pack_u32(&body, 0);
-  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices */
+  dmi_pack_u64(&body, 0); /* READY, resumed; heirs, notices, causes */
   dmi_pack_u64(&body, 0);
   dmi_pack_u64(&body, 0);
+  dmi_pack_u32(&body, 0);
   pack_told(&body, &nothing);
   dmi_pack_u32(&body, 0);
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
@@ -169,6 +170,7 @@ static void give_state_without_memory(struct dmi_member *m, uint32_t from, uint6
   dmi_pack_u8(&body, DMI_STATE_OPENED | DMI_STATE_ASKED | DMI_STATE_NO_CAPACITY);
   for (int i = 0; i < 4; i++)
     dmi_pack_u64(&body, 0); /* heir, leaver; READY; resumed; heirs, notices */
+  dmi_pack_u32(&body, 0);   /* causes */
   pack_told(&body, &nothing);
   dmi_pack_u32(&body, 0);
   assert_true(give(m, from, DMI_CTL_STATE, 0, &body));

@@ -258,7 +258,8 @@ static struct dmi_known state_sent(dmi_uid_t to) {
   for (uint32_t num = dmi_unpack_count(&body, 8); num > 0; num--)
     (void)dmi_unpack_u64(&body); /* heirs */
   for (uint32_t num = dmi_unpack_count(&body, 8); num > 0; num--)
-    (void)dmi_unpack_u64(&body); /* notices */
+    (void)dmi_unpack_u64(&body);              /* notices */
+  assert_int_equal(dmi_unpack_u32(&body), 0); /* causes */
   assert_true(dmi_directory_unpack_state(&known, 2, &body));
   return known;
 }

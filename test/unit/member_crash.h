@@ -62,6 +62,7 @@ static inline bool give_number(struct dmi_member *m, dmi_uid_t from, enum dmi_ms
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
   if (type == DMI_CTL_VIEW_TAKEN) dmi_pack_u8(&body, 0);
+  if (type == DMI_CTL_RESUME) dmi_pack_u32(&body, 0); /* why others have ended */
   return give(m, from, type, 0, &body);
 }
 
@@ -72,8 +73,17 @@ static inline struct dmi_peer peer_of(dmi_uid_t uid) {
                            .info = {.cores = 1, .memory = 1, .host = "h"}};
 }
 
+/* What the process that is lost has told this one of its end; NULL: nothing. */
+static const char *cause_told;
+
+static inline const char *cause(void *arg, dmi_uid_t uid) {
+  (void)arg, (void)uid;
+  return cause_told;
+}
+
 static inline struct dmi_member *make(void) {
-  struct dmi_member_env env = {.connected = connected, .addrs = addrs, .survive = &survive};
+  struct dmi_member_env env = {
+      .connected = connected, .addrs = addrs, .cause = cause, .survive = &survive};
   struct dmi_node_info info = {.cores = 4, .memory = 1000, .host = "here"};
   dmi_mout_clear(&out);
   return dmi_member_new(&env, &info, &(struct dmi_addr){.port = 7880});
@@ -187,6 +197,8 @@ struct told {
   dmi_uid_t
       moved_from; /* the home of the first before a recovery; 0: the same, NOBODY: not known */
   struct dmi_adopted adopted;
+  dmi_uid_t died; /* who has told it of its end, 0: nobody; and what */
+  const char *cause;
 };
 
 #define NOBODY UINT32_MAX
@@ -214,8 +226,8 @@ static inline void pack_told(struct dmi_pack *body, const struct told *told) {
 }
 
 /* STATE of a welcomed member that has not asked to leave, and is busy. */
-static inline void give_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t number,
-                                 const struct told *told) {
+static inline bool try_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t number,
+                                const struct told *told) {
   struct dmi_pack body;
   dmi_pack_init(&body);
   dmi_pack_u64(&body, number);
@@ -230,9 +242,19 @@ static inline void give_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t 
     dmi_pack_u32(&body, told->heir);
   }
   dmi_pack_u32(&body, 0); /* notices */
+  dmi_pack_u32(&body, told->died ? 1 : 0);
+  if (told->died) {
+    dmi_pack_u32(&body, told->died);
+    dmi_pack_text(&body, told->cause);
+  }
   pack_told(&body, told);
   dmi_pack_u32(&body, 0); /* results */
-  assert_true(give(m, from, DMI_CTL_STATE, 0, &body));
+  return give(m, from, DMI_CTL_STATE, 0, &body);
+}
+
+static inline void give_state_of(struct dmi_member *m, dmi_uid_t from, uint64_t number,
+                                 const struct told *told) {
+  assert_true(try_state_of(m, from, number, told));
 }
 
 static inline void give_state(struct dmi_member *m, dmi_uid_t from, uint64_t number) {

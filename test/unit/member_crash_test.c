@@ -581,6 +581,7 @@ static void test_witness_and_losses(void **state) {
   for (int i = 0; i < 3; i++)
     dmi_pack_u64(&body, 0); /* heir, leaver; READY; resumed */
   dmi_pack_u64(&body, 0);   /* heirs; notices */
+  dmi_pack_u32(&body, 0);   /* causes */
   pack_told(&body, &nothing);
   dmi_pack_u32(&body, 0);
   m->coord->records.at[0].life = DMI_LIFE_DRAINED; /* this process is leaving itself */

@@ -175,6 +175,114 @@ static void test_loss_told(void **state) {
   end(m);
 }
 
+/* Does the RESUME that was sent to `uid` say that of 1, and nothing else? */
+static bool resume_says(dmi_uid_t uid, const char *text) {
+  struct dmi_unpack body;
+  char said[DMI_TEXT_SIZE];
+  const struct dmi_mact *act = sent(uid, DMI_CTL_RESUME);
+  assert_non_null(act);
+  dmi_unpack_init(&body, &act->msg.body);
+  (void)dmi_unpack_u64(&body); /* view */
+  if (dmi_unpack_u32(&body) != (text ? 1 : 0)) return false;
+  if (!text) return dmi_unpack_done(&body);
+  assert_int_equal(dmi_unpack_u32(&body), 1);
+  dmi_unpack_text(&body, said);
+  assert_true(dmi_unpack_done(&body));
+  return strcmp(said, text) == 0;
+}
+
+/* The coordinator is lost.  The new one was told nothing; 3 and 4 were, 4 the more.  All say it. */
+static void test_cause_told(void **state) {
+  static const struct told first = {.died = 1, .cause = "killed"},
+                           more = {.died = 1, .cause = "killed\nby \x1bSIGSEGV"};
+  struct dmi_member *m = member(2);
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &first);
+  give_state_of(m, 4, 10, &more);
+  recover(m, 10);
+  assert_true(resume_says(3, "killed?by ?SIGSEGV") && resume_says(4, "killed?by ?SIGSEGV"));
+  assert_string_equal(lost(0)->text, "killed?by ?SIGSEGV");
+  end(m);
+}
+
+/* Two losses, one in the middle of the recovery from the other: what is known of the first is told
+ * again. */
+static void test_cause_told_again(void **state) {
+  static const struct told says = {.died = 1, .cause = "killed"};
+  struct dmi_member *m = member(2);
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &says);
+  crash(m, 11, 2, 4);
+  give_state_of(m, 3, 11, &says);
+  recover(m, 11);
+  assert_true(resume_says(3, "killed"));
+  assert_string_equal(lost(0)->text, "killed");
+  assert_null(lost(1)->text);
+  end(m);
+}
+
+/* What faulty members say: of one that lives, of nobody; a text that is too long. */
+static void test_cause_refused(void **state) {
+  char text[DMI_WIRE_DYING + 2];
+  struct told says = {.died = 3, .cause = "killed"};
+  struct dmi_member *m = member(2);
+  (void)state;
+  crash(m, 10, 2, 1);
+  give_state_of(m, 3, 10, &says);
+  memset(text, 'x', sizeof(text));
+  text[DMI_WIRE_DYING + 1] = 0;
+  says = (struct told){.died = 1, .cause = text};
+  assert_false(try_state_of(m, 4, 10, &says));
+  says = (struct told){.died = 77, .cause = "killed"};
+  give_state_of(m, 4, 10, &says);
+  recover(m, 10);
+  assert_true(resume_says(3, NULL));
+  assert_null(lost(0)->text);
+  end(m);
+}
+
+/* RESUME of a coordinator that says of `died` why it has ended. */
+static bool resumes(struct dmi_member *m, uint64_t number, dmi_uid_t died, const char *why) {
+  struct dmi_pack body;
+  dmi_pack_init(&body);
+  dmi_pack_u64(&body, number);
+  dmi_pack_u32(&body, 1);
+  dmi_pack_u32(&body, died);
+  dmi_pack_text(&body, why);
+  dmi_mout_clear(&out);
+  return give(m, 1, DMI_CTL_RESUME, 0, &body);
+}
+
+static bool holds(const struct dmi_slice *body, const char *text) {
+  size_t len = strlen(text);
+  for (size_t at = 0; at + len <= body->len; at++) {
+    if (memcmp((const char *)body->ptr + at, text, len) == 0) return true;
+  }
+  return false;
+}
+
+/* A member says in STATE what it was told, and of a loss what RESUME says. */
+static void test_cause_heard(void **state) {
+  char text[DMI_WIRE_DYING + 2];
+  struct dmi_member *m = member(2);
+  (void)state;
+  cause_told = "killed by SIGABRT";
+  crash(m, 10, 1, 4);
+  cause_told = NULL;
+  assert_true(holds(&sent(1, DMI_CTL_STATE)->msg.body, "killed by SIGABRT"));
+  memset(text, 'x', sizeof(text));
+  text[DMI_WIRE_DYING + 1] = 0;
+  assert_false(resumes(m, 10, 4, text));
+  text[DMI_WIRE_DYING] = 0;
+  text[0] = '\a';
+  assert_true(resumes(m, 10, 4, text));
+  text[0] = '?';
+  assert_string_equal(lost(0)->text, text);
+  end(m);
+}
+
 /* The coordinator, uid 1, lets this process join. */
 static void joins(struct dmi_member *m, uint64_t view, dmi_uid_t uid, uint32_t id) {
   struct dmi_peer peer = peer_of(uid);
@@ -218,6 +326,10 @@ static void test_loss_of_an_id_in_use(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loss_told),
+      cmocka_unit_test(test_cause_told),
+      cmocka_unit_test(test_cause_told_again),
+      cmocka_unit_test(test_cause_refused),
+      cmocka_unit_test(test_cause_heard),
       cmocka_unit_test(test_loss_of_an_id_in_use),
       cmocka_unit_test(test_given_and_handed_over),
       cmocka_unit_test(test_given_about_the_lost),
