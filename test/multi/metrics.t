@@ -58,6 +58,11 @@ isnt((lint($text =~ s/faults_total/faults_sum_total_count/gr =~ s/^# HELP.*\n//m
 like($text, qr/^dmi_members 2$/m, 'there are two');
 like($text, qr/^dmi_cores\{process="1",member="\d+",host="[^"]*",tag="h\/2"\} \d+$/m, 'the one that has a tag is labelled with it');
 
+# DMI_main waits for a notice, and a thread of each process for the next round.
+my $waits = sub { my ($process, $call) = @_; return qr/^dmi_threads_waiting\{process="$process",member="\d+",host="[^"]*"(?:,tag="[^"]*")?,call="$call"\} 1$/m };
+$t->wait_until(sub { my $now = (scrape())[2]; return !grep { $now !~ $_ } $waits->(0, 'DMI_poll'), $waits->(0, 'DMI_watch'), $waits->(1, 'DMI_watch') }, 'threads that wait, by call');
+like($text, qr/^dmi_deadlocks 0$/m, 'there is no deadlock');
+
 my $look = $t->spawn([$t->build . '/bin/dmirun', '--status', '--json', '127.0.0.1:' . $first->port], name => 'status');
 $look->wait_exit(0);
 my $all = JSON::PP::decode_json($look->out);
@@ -102,4 +107,21 @@ $second->signal('CONT');
 
 close $rounds;
 $_->wait_exit(0) for $first, $second;
+
+# A deadlock.
+{
+  my $hangs = $t->compile('test/multi/see_dmi.c');
+  my $one = $t->start($hangs, args => ['crosswise'], name => 'crosswise 0', opts => ['--web', 0, '--dead-after', 0]);
+  $place = DMIWeb::place($one);
+  my $two = $t->start($hangs, join => $one, name => 'crosswise 1');
+  $one->expect_out(qr/^begins/m);
+  my $hung;
+  $t->wait_until(sub { $hung = (scrape())[2]; return $hung =~ /^dmi_deadlocks 1$/m }, 'a deadlock is counted');
+  like($hung, $waits->($_, 'DMI_mutex_lock'), "with the thread of process $_") for 0, 1;
+  my @longest = $hung =~ /^dmi_longest_wait_seconds\{[^}]*\} (\d+\.\d{3})$/mg;
+  is(scalar(grep { $_ > 0 } @longest), 2, 'and how long both wait');
+  is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
+  $_->signal('KILL', dies => 1) for $one, $two;
+  $_->wait_exit(signal => 'KILL') for $one, $two;
+}
 $t->done;

@@ -87,5 +87,25 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   like($text, qr/host="a\\"b\\\\c\\nd"\} 10$/m, 'labels are escaped');
   unlike($text, qr/nan/, 'what is no number is left out');
 }
+{
+  my $thread = sub { my ($number, $call, $ns, $lock) = @_; return { thread => $number, number => $number, who => 'dmi', tid => $number, call => $call,
+      defined $ns ? (waits => $lock ? 'lock' : 'page', ns => $ns, addr => $lock // '0x9', size => 8, op => "op$number") : () } };
+  my $lock = sub { my ($lock, $number) = @_; return { lock => $lock, thread => $number, op => 'x', call => 'DMI_mutex_lock', place => 'p.c:9 (f)' } };
+  my @members = (
+    member(1, threads => [$thread->(1, 'DMI_mutex_lock', 5e9, '0xb'), $thread->(2, 'DMI_read', 7_250_000_000), $thread->(3, 'DMI_read', 1e6), $thread->(4, 'DMI_poll')], locks => [$lock->('0xa', 1)]),
+    member(2, threads => [$thread->(1, "DMI_\x01\"", 1e9, '0xa')], locks => [$lock->('0xb', 1)]),
+    member(3, threads => [$thread->(1, 'DMI_read')]),
+    member(4, process_now => undef, silent => 1, threads => undef));
+  my $text = DMI::Web::Metrics::text(all(@members));
+  my @lines = $text =~ /^(dmi_(?:threads_waiting|longest_wait_seconds|deadlocks)\b.*)$/mg;
+  my $of = sub { my ($uid) = @_; return 'process="' . ($uid - 1) . qq(",member="$uid",host="h$uid") };
+  is_deeply(\@lines, [
+    'dmi_threads_waiting{' . $of->(1) . ',call="DMI_mutex_lock"} 1', 'dmi_threads_waiting{' . $of->(1) . ',call="DMI_read"} 2',
+    'dmi_threads_waiting{' . $of->(2) . ',call="DMI_?\""} 1',
+    'dmi_longest_wait_seconds{' . $of->(1) . '} 7.250', 'dmi_longest_wait_seconds{' . $of->(2) . '} 1.000', 'dmi_longest_wait_seconds{' . $of->(3) . '} 0.000',
+    'dmi_deadlocks 1'], 'waits: how many threads in each call, the longest, and a deadlock');
+  $members[1]{locks} = [];
+  like(DMI::Web::Metrics::text(all(@members)), qr/^dmi_deadlocks 0$/m, 'no deadlock');
+}
 
 done_testing();

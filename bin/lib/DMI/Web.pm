@@ -99,7 +99,7 @@ sub _look {
 
 sub _metrics {
   my ($self) = @_;
-  my $all = $self->{begun} ? $self->{watch}->all('process') : undef;
+  my $all = $self->{begun} ? $self->{watch}->all(@DMI::Web::Metrics::parts) : undef;
   my $told = $all ? $self->{server}->tell('metrics', '-', DMI::Web::Metrics::text($all))
     : $self->{server}->tell('absent', '-', "no process of the program answers\n");
   $self->{over} = 1 if !$told;

@@ -3,6 +3,10 @@ package DMI::Web::Metrics;
 
 use strict;
 use warnings;
+use DMI::LookText ();
+use DMI::Waits ();
+
+our @parts = qw(process threads locks barriers);    # what it needs of DMI::Look
 
 # Name, kind, what it is, and where it comes from in the line of PROCESS (docs/seeing.md).
 my @rows = (
@@ -35,7 +39,27 @@ sub _metric {
   return join '', "# HELP dmi_$name $help\n", "# TYPE dmi_$name $kind\n", map { "dmi_$name$_->[0] $_->[1]\n" } @lines;
 }
 
-# The whole text, of DMI::Look->all('process').
+# For what threads wait now: how many in each call, how long, and whether any of them can go on.
+sub _waits {
+  my ($all) = @_;
+  my $waits = DMI::Waits->new($all);
+  my (@waiting, @longest);
+  for my $member (grep { $_->{threads} } @{ $all->{members} }) {
+    my ($longest, %in) = (0);
+    for my $thread (grep { $_->{waits} } @{ $member->{threads} }) {
+      my $ns = $thread->{ns} // 0;
+      $in{ DMI::LookText::plain($thread->{call}) }++;
+      $longest = $ns if $ns > $longest;
+    }
+    push @waiting, map { [_labels($member, call => $_), $in{$_}] } sort keys %in;
+    push @longest, [_labels($member), sprintf '%.3f', $longest / 1e9];
+  }
+  return _metric(threads_waiting => gauge => 'Threads that wait in this call of DMI.', @waiting)
+    . _metric(longest_wait_seconds => gauge => 'How long the thread waits that has waited longest, of those that wait now.', @longest)
+    . _metric(deadlocks => gauge => 'Circles of threads of which each waits for the next one. One that stays is a deadlock.', ['', scalar $waits->deadlocks]);
+}
+
+# The whole text, of DMI::Look->all(@parts).
 sub text {
   my ($all) = @_;
   my @members = @{ $all->{members} };
@@ -54,7 +78,7 @@ sub text {
     }
     $text .= _metric($name, $kind, $help, @lines);
   }
-  return $text;
+  return $text . _waits($all);
 }
 
 1;
