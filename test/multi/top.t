@@ -40,9 +40,9 @@ my $show = sub { my ($asked) = @_; $terminal->run("stty -a > modes; $dmirun --to
 my $row = sub { my ($process, $rest) = @_; return qr/^$process +\S+ +$rest/m };
 $terminal->run('cd ' . $t->dir . '; echo before');
 $show->($first);
-my $screen = $terminal->shows(qr/^3 processes, \d+ cores, \d+ threads; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
+$terminal->shows(qr/^3 processes, \d+ cores?, \d+ threads?; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
 # The terminal may be too narrow for the last one, if much is sent.
-like($screen, qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
+my $screen = $terminal->shows(qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
 $terminal->shows($row->(0, qr/member, first +\d+ +\d+\.\d s +\d+ +\d+ /), 'the first process');
 $terminal->shows($row->($_, qr/member +\d+ +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
 unlike($screen, qr/before/, 'nothing else is there');
@@ -57,9 +57,9 @@ $terminal->shows(qr/^3 processes(?!.*^3 )/ms, 'and goes');
 
 $terminal->keys('r');
 $terminal->shows(qr/^process \^ .*^2 .*^1 .*^0 /ms, 'r: the other way round');
-$terminal->keys('Right', 'r');
-$terminal->shows(qr/^process  host v .*^0 .*^1 .*^2 /ms, 'right: by the next column');
-$terminal->keys('Left', 'r', 'r');
+$terminal->keys('>', 'r');
+$terminal->shows(qr/^process  host v .*^0 .*^1 .*^2 /ms, '>: by the next column');
+$terminal->keys('<', 'r', 'r');
 $terminal->keys('Down', 'Enter');
 $terminal->shows(qr/^process 1 \(\S+, pid @{[$others[0]->pid]}\) *$/m, 'the threads of the second one');
 $terminal->keys('b');
@@ -67,9 +67,20 @@ $terminal->keys('Up', 'Up', 'Enter');
 $terminal->shows(qr/^process 0 \(\S+, pid \d+\) *\n  DMI_main in DMI_poll at cluster_dmi\.c:\d+ \(DMI_main\), for .*\n    waits for a notice/m, 'those of the first one');
 $terminal->resize(40, 12);
 $terminal->shows(qr/^  DMI_main in DMI_poll at *\n {6}cluster_dmi\.c:\d+ \(DMI_main\)/m, 'long lines are folded');
-$terminal->keys('BSpace', 'm');
-$terminal->shows(qr/^mapping +page size|^no mappings/m, 'the mappings');
+$terminal->keys('m');
+$terminal->shows(qr/^mapping +page size|^no mappings/m, 'the mappings, from there');
+$terminal->keys('b', 'm');
+$terminal->shows(qr/^mapping +page size|^no mappings/m, 'and from the processes');
 $terminal->keys('b');
+
+# Columns that a narrow window has no room for.
+$terminal->resize(60, 20);
+my $narrow = $terminal->shows(qr/^process v  host .*^q: end  enter: threads  m: mappings  left\/right: columns *\n<\/>: sort  r: reverse  up\/down: choose *\n?\z/ms, 'a narrow window has all keys');
+unlike($narrow, qr/ pool used/, 'but not all columns');
+$terminal->keys(('Right') x 15);
+$terminal->shows(qr/^process v  (?!host).*spilled *$/m, 'right: up to the last one');
+$terminal->keys(('Left') x 15);
+$terminal->shows(qr/^process v  host /m, 'left: back to the first one');
 
 # ---- Another size -----------------------------------------------------------------------------
 
@@ -78,7 +89,8 @@ $terminal->resize(1, 1);
 for my $size ([30, 6], [2, 1], [200, 50], [100, 4], [120, 20]) {
   my ($width, $height) = @$size;
   $terminal->resize($width, $height);
-  my $last = substr 'q: end  enter: threads and deadlocks  m: mappings  up/down: choose  left/right: sort  r: reverse', 0, $width;
+  my $last = $width < 6 ? substr 'q: end', 0, $width : $width == 30 ? 'q: end  enter: threads'
+    : 'q: end  enter: threads  m: mappings  left/right: columns  </>: sort  r: reverse  up/down: choose';
   $terminal->shows(qr/\A(?:[^\n]*\n){@{[$height - 1]}}\Q$last\E *\n?\z/, "a window of $width columns and $height lines");
 }
 
@@ -146,14 +158,18 @@ $_->wait_exit(0) for $first, @others;
 $show->($first);
 $terminal->shows(qr/^dmi: no DMI program listens at/m, 'nobody is there');
 $restored->(1, 'nobody to ask');
-# Two mutexes crosswise are told of on the first screen, without a key.
+# Two mutexes crosswise are told of on the first screen, without a key; the program encrypts all.
 {
-  my $hangs = $t->start($t->compile('test/multi/see_dmi.c'), args => ['crosswise'], opts => ['--dead-after', 0], name => 'hangs');
+  my $hangs = $t->start($t->compile('test/multi/see_dmi.c'), args => ['crosswise'], opts => ['--dead-after', 0, '--encrypt'], name => 'hangs');
   my $other = $t->start($t->compile('test/multi/see_dmi.c'), join => $hangs, name => 'other');
   $hangs->expect_out(qr/^begins \d+$/m);
+  DMITest::write_key($t->dir . '/other-key');
+  $terminal->run("$dmirun --top --key other-key 127.0.0.1:" . $hangs->port . '; echo "status $?"');
+  $terminal->shows(qr/^dmi: [^\n]*key/m, 'another key: that is said');
+  $restored->(1, 'another key');
   $show->($hangs);
   my $thread = qr/(?:DMI_main|thread \d+) of process \d \(/;
-  $terminal->shows(qr/\A2 processes,[^\n]*\nDEADLOCK: none can go on of $thread.*, $thread.*enter: why/s, 'a deadlock');
+  $terminal->shows(qr/\A2 processes,[^\n]*\nDEADLOCK: $thread.* and $thread.* wait for each other/s, 'a deadlock');
   $terminal->shows($row->($_, qr/member.* s +\d+ +\d+ +1 lock +/), "for what threads of process $_ wait") for 0, 1;
   $terminal->keys('Enter');
   $terminal->shows(qr/^DEADLOCK: none of these threads can go on *$/m, 'and who waits for whom');

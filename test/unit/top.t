@@ -47,7 +47,7 @@ like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has pass
   like(shown($view), $shows->(1, '1 poll'), 'a wait for a notice only if there is no other');
   $view->take(all(map { $_->(11) } @two));
   like(shown($view), $shows->(0, '2 servers'), 'until threads are asked for again');
-  $view->key('right') for 1 .. 7;
+  $view->key('>') for 1 .. 7;
   like(shown($view), qr/ waits v /, 'by what they wait for');
   is(order($view), '0 1', 'the process with most of them first');
   $view->take(all($two[0]->(12, threads => [$waits->(1, undef)], @none), $two[1]->(12, threads => [$waits->(1, 'lock')], @none), member(2, 12, 0, 0, 0)));
@@ -62,7 +62,7 @@ like(shown($view), qr/^0 +h0 +SILENT +\? +\? +2 +\?/m, 'nothing is known of one 
 is(style($view, qr/SILENT/), 'chosen', 'it is chosen');
 $view->key('down');
 is(style($view, qr/SILENT/), 'alarm', 'or else stands out');
-like(shown($view), qr/^2 processes, 4 cores, 1 threads; pools: 1\.0 MiB of 1\.0 GiB/, 'the sum of what is known');
+like(shown($view), qr/^2 processes, 4 cores, 1 thread; pools: 1\.0 MiB of 1\.0 GiB/, 'the sum of what is known');
 
 # Order.
 my @three = (member(0, 10, 1, 0, 5), member(1, 10, 1, 0, 500), silent(2));
@@ -72,9 +72,9 @@ is(order($view), '0 1 2', 'by number');
 is($view->key('r'), 'draw', 'r');
 is(order($view), '2 1 0', 'the other way round');
 $view->key('r');
-$view->key('left');
+$view->key('<');
 like(shown($view), qr{spilled v$}m, 'to the left of the first column is the last one');
-$view->key('left') for 1 .. 6;    # beyond `waits`
+$view->key('<') for 1 .. 6;    # beyond `waits`
 like(shown($view), qr{threads +waits +faults/s v }m, 'and so on');
 is(order($view), '1 0 2', 'numbers: the largest first, unknown ones last');
 $view->key('>') for 1 .. 7;
@@ -119,14 +119,14 @@ like(shown($view), qr/^process 0 \(h0\)\n  DMI_main in DMI_mutex_lock at p\.c:7 
 is(style($view, qr/^DEADLOCK/), 'alarm', 'a deadlock stands out');
 $view->key('b');
 $view->take(all(member(0, 11, 0, 0, 0)));
-like(shown($view), qr/\A[^\n]*\nDEADLOCK: none can go on of DMI_main of process 0 \(h0\); enter: why\nprocess v/,
+like(shown($view), qr/\A[^\n]*\nDEADLOCK: DMI_main of process 0 \(h0\) waits for itself \(enter: why\)\nprocess v/,
   'also on the first screen, until threads are asked for again');
 is(style($view, qr/^DEADLOCK/), 'alarm', 'and stands out there');
 {
   my @more = map { my $addr = "0x$_"; ({ %thread, thread => $_, addr => $addr }, { lock => $addr, thread => $_, op => 'x' }) } 20 .. 24;
   my %in = (threads => [grep { $_->{tid} } @more], locks => [grep { $_->{lock} } @more], barriers => []);
   $view->take(all(member(0, 11, 0, 0, 0, %in)));
-  is(() = shown($view) =~ /^DEADLOCK: none/mg, 2, 'many are not all shown');
+  is(() = shown($view) =~ /^DEADLOCK: .* waits for itself/mg, 2, 'many are not all shown');
   like(shown($view), qr/^DEADLOCK: 3 more$/m, 'but counted');
   like(shown($view, 4), qr/\A[^\n]*\nDEADLOCK[^\n]*\nDEADLOCK[^\n]*\nq: end/, 'a low window shows them first');
   $view->take(all(member(0, 11, 0, 0, 0, threads => [{ %thread, waits => undef }], locks => [], barriers => [])));
@@ -140,6 +140,10 @@ like(shown($view), qr/^this process is no member any more/m, 'it has left');
 $view->take(all(silent(0)));
 like(shown($view), qr/^  gives no answer/m, 'it is silent');
 is($view->key('r'), '', 'no other keys here');
+like(shown($view), qr/\nq: end  b: back  m: mappings  up\/down: scroll\z/, 'but to the mappings');
+is($view->key('m'), 'ask', 'which is a key here, too');
+is(join(' ', $view->parts), 'process mappings hot', 'mappings');
+is($view->key('m'), '', 'but not there');
 is($view->key('b'), 'ask', 'and back');
 
 # Mappings.
@@ -154,6 +158,53 @@ like(shown($view), qr/^no mappings$/m, 'there are none');
 like(shown($view, 20, 10), qr/\nq: end/, 'a narrow window shows how to end');
 $view->key('b');
 is($view->key('q'), 'end', 'q');
+
+# Narrow windows.
+{
+  my $view = DMI::TopView->new;
+  my $titles = sub { return (split /\n/, shown($view, 20, $_[0] // 60))[1] };
+  $view->take(all(map { member($_, 10, 0, 0, 0) } 0, 1));
+  like($titles->(), qr/^process v  host  state +pid  since /, 'at 60 columns the last columns are not there');
+  unlike($titles->(), qr/pool used/, 'of which this is one');
+  is($view->key('right'), 'draw', 'to the right');
+  like($titles->(), qr/^process v  state +pid  since /, 'by one column; which process it is stays');
+  $view->key('right') for 1 .. 50;
+  like($titles->(), qr/^process v .* copies  spilled$/, 'up to the last one');
+  like(shown($view, 20, 60), qr/^1  .* 0 B$/m, 'with what is in it');
+  $view->key('left');
+  unlike($titles->(), qr/spilled$/, 'from there back at once');
+  $view->key('left') for 1 .. 50;
+  like($titles->(), qr/^process v  host  state +pid  since /, 'to the first one');
+  $view->key('>') for 1 .. 7;
+  like($titles->(), qr/^process  .*  waits v(?:  |$)/, 'the column by which is sorted is moved to');
+  $view->key('<') for 1 .. 7;
+  like($titles->(), qr/^process v /, 'and the first one is always there');
+  $view->key('right') for 1 .. 4;
+  $view->take(all(map { member($_, 11, 0, 0, 0) } 0, 1));
+  like($titles->(), qr/^process v  cores /, 'it stays where it is with the next answers');
+  like($titles->(200), qr/^process v  host .* spilled$/, 'a wide window shows all');
+  my @all = ('q: end', 'enter: threads', 'm: mappings', 'left/right: columns', '</>: sort', 'r: reverse', 'up/down: choose');
+  my $help = sub { my ($height, $width) = @_; return join '|', map { s/ +\z//r } map { $_->[1] eq 'head' && $_->[0] !~ /^pro/ ? $_->[0] : () } $view->lines($height, $width) };
+  is($help->(20, 120), join('  ', @all), 'keys in one line');
+  is($help->(20, 60), join('  ', @all[0 .. 3]) . '|' . join('  ', @all[4 .. 6]), 'in two at 60 columns');
+  is($help->(9, 60), join('  ', @all[0 .. 3]), 'in a low window the most important ones, whole');
+  is($help->(9, 30), join('  ', @all[0, 1]), 'also at 30');
+  is($help->(9, 3), 'q:', 'what is narrower still shows what it can');
+}
+
+# Processors of one machine are counted once; a circle of threads of two and more.
+{
+  my $view = DMI::TopView->new;
+  my %here = (host => 'here');
+  $view->take(all(map({ member($_, 10, 0, 0, 0, %here, tag => "here/$_") } 0 .. 3), { %{ silent(4) }, cores => 6, host => 'there' }));
+  like(shown($view), qr/^5 processes, 8 cores, 4 threads;/, 'four processes on two processors, and one elsewhere');
+  my $crossed = sub { my ($process, $at, $holds, %more) = @_; return member($process, 10, 0, 0, 0, barriers => [],
+      threads => [{ %thread, who => 'dmi', number => 3, addr => $at, op => "w$process" }], locks => [{ lock => $holds, thread => 1, op => "h$process" }], %more) };
+  $view->take(all($crossed->(0, '0xb', '0xa'), $crossed->(1, '0xa', '0xb')));
+  like(shown($view), qr/^DEADLOCK: thread 3 of process 0 \(h0\) and thread 3 of process 1 \(h1\) wait for each other \(enter: why\)$/m, 'two wait for each other');
+  $view->take(all($crossed->(0, '0xb', '0xa'), $crossed->(1, '0xc', '0xb'), $crossed->(2, '0xa', '0xc')));
+  like(shown($view, 20, 200), qr/^DEADLOCK: thread 3 of process 0 \(h0\), thread 3 of process 1 \(h1\) and thread 3 of process 2 \(h2\) wait for each other \(/m, 'and three');
+}
 
 # Nothing that a process says reaches the terminal as it is; no window is too small.
 my $evil = "\e[2J\x{7}\x{9b}31m\x{4e00}";

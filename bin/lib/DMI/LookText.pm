@@ -44,6 +44,19 @@ sub duration {
   return sprintf '%d h', $seconds / 3600;
 }
 
+# The processors of all machines: processes of one machine have the same ones.
+sub cores {
+  my (@members) = @_;
+  my %of;
+  for my $member (@members) {
+    my ($host, $cores) = ($member->{host} // '', $member->{cores} // 0);
+    $of{$host} = $cores if $cores > ($of{$host} // 0);
+  }
+  my $sum = 0;
+  $sum += $_ for values %of;
+  return $sum;
+}
+
 # Columns, each as wide as it must be.
 sub table {
   my (@rows) = @_;

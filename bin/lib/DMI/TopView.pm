@@ -12,8 +12,8 @@ use warnings;
 use DMI::LookText ();
 use DMI::Waits ();
 
-# The columns: title, what is shown, what it is sorted by (largest first if a number that grows).  In narrow
-# windows the last ones are cut off.
+# The columns: title, what is shown, what it is sorted by (largest first if a number that grows).  A narrow
+# window shows the first one, and those from `left` on.
 my $text = sub { my ($name) = @_; return sub { DMI::LookText::plain($_[0]{$name}) } };
 my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookText::bytes($_[0]{$name}) : '?' } };
 my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
@@ -31,13 +31,17 @@ my @columns = (
 );
 # Of so many questions for the table one is also for threads and locks, which take more to find: the first.
 my $each_for_deadlocks = 5;
-# In narrow windows the end is cut off.
-my $help = 'q: end  enter: threads and deadlocks  m: mappings  up/down: choose  left/right: sort  r: reverse';
-my $help_inside = 'q: end  b: back  up/down: scroll';
+# What keys do in each page, the most important first: one or two lines of the window have them.
+my %help = (
+  processes => ['q: end', 'enter: threads', 'm: mappings', 'left/right: columns', '</>: sort', 'r: reverse', 'up/down: choose'],
+  threads => ['q: end', 'b: back', 'm: mappings', 'up/down: scroll'],
+  mappings => ['q: end', 'b: back', 'up/down: scroll'],
+);
+my $HELP_TWO = 10;    # lines of a window in which two may be of the help
 
 sub new {
   my ($class) = @_;
-  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, rows => [], seen => {}, waits => {}, taken => 0, deadlocks => [] }, $class;
+  return bless { page => 'processes', sort => 0, reverse => 0, row => 0, top => 0, left => 1, rows => [], seen => {}, waits => {}, taken => 0, deadlocks => [] }, $class;
 }
 
 # What to ask for.
@@ -81,7 +85,10 @@ sub _deadlocks {
   my ($all) = @_;
   my $waits = DMI::Waits->new($all);
   my @circles = $waits->deadlocks;
-  my @lines = map { 'DEADLOCK: none can go on of ' . join(', ', map { $waits->thread_name($_) } @$_) . '; enter: why' } @circles;
+  my @lines = map {
+    my ($last, @others) = reverse map { $waits->thread_name($_) } @$_;
+    'DEADLOCK: ' . (@others ? join(', ', reverse @others) . " and $last wait for each other" : "$last waits for itself") . ' (enter: why)'
+  } @circles;
   splice @lines, 2, @lines, 'DEADLOCK: ' . (@lines - 2) . ' more' if @lines > 3;
   return \@lines;
 }
@@ -150,12 +157,17 @@ sub key {
     return 'draw';
   }
   return $self->_page('processes') if $key =~ /^(?:b|escape|backspace)\z/ && $self->{page} ne 'processes';
+  return $self->_page('mappings') if $key eq 'm' && $self->{page} ne 'mappings';
   return '' if $self->{page} ne 'processes';
   return $self->_page('threads') if $key eq 'enter' && defined $self->{chosen};
-  return $self->_page('mappings') if $key eq 'm';
+  if ($key =~ /^(?:left|right)\z/) {
+    $self->{left} += $key eq 'left' ? -1 : 1;    # `lines` knows where the end is
+    return 'draw';
+  }
   if ($key eq 'r') { $self->{reverse} = !$self->{reverse} }
-  elsif ($key =~ /^(?:left|right|<|>)\z/) {
-    $self->{sort} = ($self->{sort} + ($key =~ /^[r>]/ ? 1 : -1)) % @columns;
+  elsif ($key =~ /^[<>]\z/) {
+    $self->{sort} = ($self->{sort} + ($key eq '>' ? 1 : -1)) % @columns;
+    $self->{show} = $self->{sort};    # it is to be seen
   }
   else { return '' }
   $self->_sort;
@@ -177,12 +189,26 @@ sub lines {
   my ($self, $height, $width) = @_;
   return () if $height < 1 || $width < 1;
   my @lines = $self->_head;
-  my $room = $height - @lines - 1;
-  push @lines, $self->{page} eq 'processes' ? $self->_table($room) : $self->_text($room, $width) if $room > 0;
-  push @lines, ['', 'plain'] while @lines < $height - 1;
-  splice @lines, $height - 1;
-  push @lines, [$self->{page} eq 'processes' ? $help : $help_inside, 'head'];
+  my @help = _help($self->{page}, $width, $height < $HELP_TWO ? 1 : 2);
+  my $room = $height - @lines - @help;
+  push @lines, $self->{page} eq 'processes' ? $self->_table($room, $width) : $self->_text($room, $width) if $room > 0;
+  push @lines, ['', 'plain'] while @lines < $height - @help;
+  splice @lines, $height - @help;
+  push @lines, map { [$_, 'head'] } @help;
   return map { [_fit($_->[0], $width), $_->[1]] } @lines;
+}
+
+# What keys do, in so many lines at most: what does not fit is left out, and nothing is cut.
+sub _help {
+  my ($page, $width, $most) = @_;
+  my ($line, @items) = @{ $help{$page} };
+  my @lines = ($line);
+  for my $item (@items) {
+    if (length("$lines[-1]  $item") <= $width) { $lines[-1] .= "  $item" }
+    elsif (@lines == $most || length $item > $width) { last }
+    else { push @lines, $item }
+  }
+  return @lines;
 }
 
 # Any text, of other machines as well, in so many columns.
@@ -195,24 +221,44 @@ sub _head {
   my ($self) = @_;
   return ['asking ...', 'plain'] if !$self->{all};
   my @rows = @{ $self->{rows} };
-  my %sum = map { $_ => 0 } qw(cores threads used limit in faults);
-  for my $row (@rows) { $sum{$_} += $row->{$_} // 0 for qw(cores threads used limit in faults) }
-  my $line = sprintf '%d %s, %d cores, %d threads; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
-    @rows == 1 ? 'process' : 'processes', @sum{qw(cores threads)}, map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
+  my %sum = map { $_ => 0 } qw(threads used limit in faults);
+  for my $row (@rows) { $sum{$_} += $row->{$_} // 0 for keys %sum }
+  my $cores = DMI::LookText::cores(@rows);
+  my $line = sprintf '%d %s, %d %s, %d %s; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
+    @rows == 1 ? 'process' : 'processes', $cores, $cores == 1 ? 'core' : 'cores', $sum{threads}, $sum{threads} == 1 ? 'thread' : 'threads', map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
   my @deadlocks = $self->{page} eq 'processes' ? map { [$_, 'alarm'] } @{ $self->{deadlocks} } : ();
   return ([$line, 'plain'], ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'], @deadlocks)
     if defined $self->{silence};
   return ([$line, 'plain'], @deadlocks);
 }
 
+# From which column on those are shown that are not always: as asked for, but not further than needed to see the
+# last one; and so that the column of `show` is there.
+sub _left {
+  my ($self, $width, @wide) = @_;
+  my $fits = sub { my ($from, $to) = @_; my $needs = $wide[0]; $needs += 2 + $wide[$_] for $from .. $to; return $needs <= $width };
+  my $most = $#wide;
+  $most-- while $most > 1 && $fits->($most - 1, $#wide);
+  my $left = $self->{left};
+  my $show = delete $self->{show};
+  if ($show) {
+    $left = $show if $left > $show;
+    $left++ while $left < $show && !$fits->($left, $show);
+  }
+  $left = $most if $left > $most;
+  return $left < 1 ? 1 : $left;
+}
+
 # The part of a list that shows the chosen line.
 sub _table {
-  my ($self, $room) = @_;
+  my ($self, $room, $width) = @_;
   return () if !$self->{all};
   my $mark = $self->{reverse} ? '^' : 'v';
   my @titles = map { $columns[$_][0] . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
-  my ($head, @lines) = split /\n/, DMI::LookText::table(\@titles,
-    map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
+  my @cells = (\@titles, map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
+  my @wide = map { my $at = $_; (sort { $b <=> $a } map { length $_->[$at] } @cells)[0] } 0 .. $#columns;
+  $self->{left} = $self->_left($width, @wide);
+  my ($head, @lines) = split /\n/, DMI::LookText::table(map { [@$_[0, $self->{left} .. $#columns]] } @cells);
   my $shown = $room - 1;
   $self->{top} = $self->{row} if $self->{top} > $self->{row};
   $self->{top} = $self->{row} - $shown + 1 if $self->{row} >= $self->{top} + $shown;

@@ -203,7 +203,7 @@ function drawHead() {
   if (!event) return;
   const sum = (of) => event.members.reduce((all, member) => all + (of(member) || 0), 0);
   text($('count'), String(event.members.length));
-  text($('cores'), String(sum((member) => member.cores)));
+  text($('cores'), String(event.cores));
   text($('running'), String(sum((member) => member.threads)));
   text($('memory'), bytes(sum((member) => member.pool && member.pool.used)) + ' of ' + bytes(sum((member) => member.pool && member.pool.limit)));
   text($('traffic'), perSecond(sum((member) => member.out), 'bytes'));
