@@ -118,6 +118,7 @@ struct dmi_process {
   dmi_id_t main_lost_with;       /* then: the process with which DMI_main was lost */
   struct dmi_status member_now;  /* done when this process is a member, or can never become one */
   struct dmi_config config;      /* not changed after the start */
+  char command[200];             /* likewise; name and arguments of the program, perhaps cut off */
   struct dmi_machine machine;    /* likewise */
   struct dmi_log log;            /* subscribers to `stream` */
   struct dmi_outlet outlet;      /* DMI_EVENT_FD */

@@ -248,6 +248,20 @@ static bool contact_good(struct dmi_process *process) {
   return false;
 }
 
+/* Who looks without naming a port would see another program there. */
+static void say_port(struct dmi_process *process, const char *host) {
+  const char *bind = process->config.bind;
+  const bool narrow = bind && strcmp(bind, "0.0.0.0") != 0 && strcmp(bind, "::") != 0;
+  const char *at = narrow ? bind : host;
+  const bool is_ipv6 = strchr(at, ':') != NULL;
+  const uint16_t port = dmi_net_port(process->access.net);
+  if (joins(process) || process->config.witness) return;
+  dmi_say(&process->stream, DMI_LOG_WARN, "start",
+          "port %u is not free on this machine: this program is at port %u, and dmirun --status "
+          "%s%s%s:%u (or --threads, --top ...) shows it",
+          process->config.listen_port, port, is_ipv6 ? "[" : "", at, is_ipv6 ? "]" : "", port);
+}
+
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   struct dmi_net_config net;
   struct dmi_node_info info = {0};
@@ -268,6 +282,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   if (!process->access.net && process->config.listen_else) {
     net.listen_port = 0;
     process->access.net = open_net(process, &net, &why);
+    if (process->access.net) say_port(process, self.host);
   }
   sodium_memzero(net.key, sizeof net.key);
   if (!process->access.net) {
@@ -384,8 +399,15 @@ static void recover(struct dmi_process *process) {
   free(bytes);
 }
 
+static void note_command(struct dmi_process *process, int argc, char **argv) {
+  size_t at = 0, most = sizeof(process->command);
+  for (int i = 0; i < argc && at < most; i++)
+    at += (size_t)snprintf(process->command + at, most - at, "%s%s", i ? " " : "", argv[i]);
+}
+
 int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   pthread_t daemon;
+  note_command(process, argc, argv);
   signals(process, SIG_BLOCK); /* also in the threads that DMI_init starts */
   if (process->program.init) process->program.init(argc, argv);
   dmi_runtime_enter(process);

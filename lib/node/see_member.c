@@ -13,7 +13,7 @@
 #include "node/see_int.h"
 #include "node/thread.h"
 
-/* ,"address":"10.0.0.1","port":7880: where this process reaches it; nothing of itself. */
+/* ,"address":"10.0.0.1","port":7880: where this process reaches it. */
 static void put_address(struct dmi_json *to, const struct dmi_addr *addr) {
   static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
   char text[INET6_ADDRSTRLEN];
@@ -38,10 +38,12 @@ static void put_member(const struct dmi_process *process, const struct dmi_peer 
   if (peer->info.birth.pid) dmi_json_put(to, ",\"pid\":%" PRIu32, peer->info.birth.pid);
   dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
                peer->info.memory);
-  if (peer->uid != process->access.core.self) put_address(to, &peer->addr);
   if (peer->uid == dmi_member_coordinator(process->member))
     dmi_json_put(to, ",\"coordinator\":true");
-  if (peer->uid == process->access.core.self) dmi_json_put(to, ",\"asked\":true");
+  if (peer->uid != process->access.core.self)
+    put_address(to, &peer->addr);
+  else
+    dmi_json_put(to, ",\"port\":%u,\"asked\":true", dmi_net_port(process->access.net));
   dmi_json_put(to, "}");
 }
 
@@ -106,6 +108,10 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
                own ? state_of(process, own) : "joining", (long long)time(NULL), (long long)began);
   put_tag(process->config.tag, to);
+  if (!process->config.witness) {
+    dmi_json_put(to, ",\"program\":");
+    dmi_json_text(to, process->command);
+  }
   if (process->signals > 0) {
     dmi_json_put(to, ",\"stays\":");
     dmi_json_text(to, dmi_member_waits_for(process->member));

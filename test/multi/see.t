@@ -9,6 +9,7 @@ use lib "$FindBin::Bin/lib";
 use DMITest;
 use JSON::PP ();
 use POSIX qw(WUNTRACED);
+use Sys::Hostname qw(hostname);
 
 my $t = DMITest->new(timeout => 240, wait => 60);
 my $program = $t->compile('test/multi/see_dmi.c');
@@ -123,6 +124,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my ($status) = look($first, '--status');
   my ($gone) = $first->expect_event('connection_closed');
   is($gone->{why}, 'both sides have closed it', 'nothing stays of who has looked');
+  my $program = sub { my ($asked) = @_; return '\S*see_dmi\S* read \(asked at ' . quotemeta(hostname()) . ':' . $asked->port . '\)' };
+  like($status, qr/\Aprogram: @{[$program->($first)]}\n\nprocess +host /, 'which program it is, and where it was asked');
+  like((look($second, '--threads'))[0], qr/\Aprogram: @{[$program->($second)]}\n\nprocess 0 /, 'also when another process is asked, and by --threads');
   my @rows = $status =~ /^(\d+ +\S+ +member.*)$/mg;
   is(scalar @rows, 2, 'the status has both processes');
   like($rows[0], qr/^0 +\S+ +member, first +\d+ +\d+\.\d s +/, 'the first one');
@@ -133,12 +137,13 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $all = eval { JSON::PP::decode_json($json) } // {};
   is(scalar @{ $all->{members} // [] }, 2, 'and so has the JSON');
   is($all->{members}[1]{process_now}{pid}, $second->pid, 'with what each has told');
+  like("$all->{program} (asked at $all->{asked_at})", qr/\A@{[$program->($second)]}\z/, 'and which program it is');
   my $file = $t->dir . '/dump';
   my ($nothing) = look($first, '--dump', $file);
   is($nothing, '', '--dump prints nothing');
   open my $dump, '<', $file or die "$file: $!";
   my $dumped = join '', <$dump>;
-  like($dumped, qr/^process +host .*^process 0 .*^process 1 /ms, 'but writes status and threads');
+  like($dumped, qr/\Aprogram: .*^process +host .*^process 0 .*^process 1 /ms, 'but writes status and threads');
 
   stop($second);
   print $writer "go\n";

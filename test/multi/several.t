@@ -9,6 +9,7 @@ use DMICluster;
 use DMITest;
 use FreePort qw(free_port);
 use DMITerminal;
+use IO::Socket::INET;
 use JSON::PP qw(decode_json);
 use POSIX ();
 
@@ -172,6 +173,23 @@ $mw->signal('INT');
 $mw->expect_err(qr/^dmirun: asking 3 processes to leave\n/m);
 $mw->wait_exit(0);
 ok($_->(5), 'gone') for @ends;
+
+# The port is not free (-l 7880+ is the default): a line says where the program is, and how to look at it.
+{
+  my $taken = IO::Socket::INET->new(LocalPort => 0, Listen => 1) or die "$!\n";
+  my $wanted = $taken->sockport;
+  $mw = start(-n => 2, -l => "$wanted+", $program, 'x');
+  my ($port, $at) = $mw->expect_err(qr/^dmi: port $wanted is not free on this machine: this program is at port (\d+), and dmirun --status (\S+) \(or --threads, --top \.\.\.\) shows it\n/m);
+  isnt($port, $wanted, 'another port');
+  like($at, qr/:$port\z/, 'that one');
+  $mw->expect_out(qr/^members: 0 1$/m);
+  is(scalar(() = $mw->err =~ /is not free/g), 1, 'one line, of the first process');
+  my $status = $t->spawn([$dmirun, '--status', $at], name => 'status');
+  $status->wait_exit(0);
+  like($status->out, qr/\Aprogram: \Q$program\E x \(asked at \S+:$port\)\n/, 'there it is');
+  $mw->signal('INT');
+  $mw->wait_exit(0);
+}
 
 # One of them dies: a line says so, and the program ends.
 $mw = start(-n => 3, $program);

@@ -40,7 +40,7 @@ my $show = sub { my ($asked) = @_; $terminal->run("stty -a > modes; $dmirun --to
 my $row = sub { my ($process, $rest) = @_; return qr/^$process +\S+ +$rest/m };
 $terminal->run('cd ' . $t->dir . '; echo before');
 $show->($first);
-$terminal->shows(qr/^3 processes, \d+ cores?, \d+ threads?; pools: \S+ \S+ of 6\.0 GiB; /, 'all together');
+$terminal->shows(qr/^program: \S+cluster_dmi \(asked at \S+:@{[$first->port]}\) *\n3 processes, \d+ cores?, \d+ threads?; pools: \S+ \S+ of 6\.0 GiB; /, 'which program, and all together');
 # The terminal may be too narrow for the last one, if much is sent.
 my $screen = $terminal->shows(qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
 $terminal->shows($row->(0, qr/member, first +\d+ +\d+\.\d s +\d+ +\d+ /), 'the first process');
@@ -122,7 +122,7 @@ my $restored = sub {
 };
 # The two processes: the one that waits, and the one that draws.
 my $pids = sub { return DMITerminal->pids('127.0.0.1:' . $first->port) };
-my $up = sub { $terminal->shows(qr/^3 processes/, 'it is there') };
+my $up = sub { $terminal->shows(qr/^3 processes/m, 'it is there') };
 
 $terminal->keys('q');
 $restored->(0, 'q');
@@ -169,7 +169,7 @@ $restored->(1, 'nobody to ask');
   $restored->(1, 'another key');
   $show->($hangs);
   my $thread = qr/(?:DMI_main|thread \d+) of process \d \(/;
-  $terminal->shows(qr/\A2 processes,[^\n]*\nDEADLOCK: $thread.* and $thread.* wait for each other/s, 'a deadlock');
+  $terminal->shows(qr/\A[^\n]*\n2 processes,[^\n]*\nDEADLOCK: $thread.* and $thread.* wait for each other/s, 'a deadlock');
   $terminal->shows($row->($_, qr/member.* s +\d+ +\d+ +1 lock +/), "for what threads of process $_ wait") for 0, 1;
   $terminal->keys('Enter');
   $terminal->shows(qr/^DEADLOCK: none of these threads can go on *$/m, 'and who waits for whom');

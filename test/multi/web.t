@@ -39,6 +39,8 @@ $first->expect_out(qr/^in 0$/m);
 $browser->open($place->{url});
 shows("document.querySelectorAll('#members tbody tr').length === 1", 'the page shows the first process');
 shows(cell(0, 2) . " === 'member'", 'as a member');
+shows("document.title.startsWith('web_dmi') && /web_dmi/.test(document.getElementById('program').textContent) && document.getElementById('asked').textContent.endsWith(':" . $first->port . "')",
+  'which program it is, and where it was asked');
 shows(cell(0, 0) . " === '0 \\u00b7 first'", 'and as the first one');
 my $second = $t->start($program, name => 'second', join => $first);
 $second->expect_event('opened');

@@ -25,6 +25,10 @@ my $view = DMI::TopView->new;
 like(shown($view), qr/^asking \.\.\.\n/, 'before the first answer');
 is(join(' ', $view->parts), 'process threads locks barriers', 'at first threads are asked for, too: is there a deadlock?');
 
+$view->take({ %{ all(member(0, 10, 0, 0, 0)) }, program => './p 1', asked_at => 'h0:7881' });
+like(shown($view), qr/\Aprogram: \.\/p 1 \(asked at h0:7881\)\n1 process, /, 'which program it is comes first');
+$view = DMI::TopView->new;
+
 # Rates are those since the answer before.
 $view->take(all(member(0, 10, 1000, 0, 50), member(1, 10, 0, 20480, 0)));
 like(shown($view), qr/^0 +h0 .* 5 +100 B +0 B +1\.0 MiB /m, 'at first those of the whole life');

@@ -48,6 +48,9 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   is_deeply([@$second{qw(state host first pool)}], ['silent', 'a?b', 0, undef], 'and one that gives no answer');
   is_deeply([map { $_->{pid} } $first, $second], [4711, 4712], 'both with their pids, which are told when they join');
   unlike(DMI::Json::encode($event), qr/\n/, 'an event is one line');
+  ok(!exists $event->{program}, 'no program is named if none is known');
+  $event = DMI::Web::State::members({ %$all, program => "./p\x{1b} 1", asked_at => 'h1:7881' }, 1);
+  is_deeply([@$event{qw(program asked_at)}], ['./p? 1', 'h1:7881'], 'the program, and where it was asked');
 }
 {
   my $thread = sub { my ($number, $waits, %more) = @_; return { thread => $number, number => $number, who => 'dmi', tid => $number, state => 'S', call => 'DMI_call',

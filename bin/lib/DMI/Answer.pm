@@ -32,7 +32,7 @@ my %kind = (
     home owned copies thread number tid cpu ns size page hint of rank there wanted acks arrived needed tickets surely num)),
   process => $whole,
   (map { $_ => $hex } qw(mapping addr lock barrier)),
-  (map { $_ => $text } qw(state host address tag stays who call place waits op role queued over)),
+  (map { $_ => $text } qw(state host address tag program stays who call place waits op role queued over)),
   (map { $_ => $bool } qw(coordinator asked allocator)),
   pool => _with($number, qw(limit used peak copies spilled tables)),
   joins => _with($number, qw(member number)),

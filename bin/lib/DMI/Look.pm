@@ -41,7 +41,7 @@ sub new {
   }
   close $_ for $in, $out;
   return bless { pid => $pid, questions => $questions, answers => $answers, buffer => '', number => 0,
-    waiting => {}, later => [], silent => {}, tag => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
+    waiting => {}, later => [], silent => {}, told => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
 }
 
 # Asks a member (0: the one that we are connected with); `then` gets its lines, as hashes, or undef if
@@ -139,7 +139,8 @@ sub finish {
 
 # ---- All of it ---------------------------------------------------------------------------------
 
-# { members => [...], mappings => [...], objects => { "lock 0x..." => ... } }, see docs/seeing.md.
+# { members => [...], mappings => [...], objects => { "lock 0x..." => ... }, program => 'prog args', asked_at => 'host:port' },
+# see docs/seeing.md.
 # `parts`: which lists each member is asked for.
 sub all {
   my ($self, @parts) = @_;
@@ -156,7 +157,7 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        $self->{tag}{ $member->{member} } = $lines->[0]{tag} if $part eq 'process';
+        @{ $self->{told}{ $member->{member} } }{qw(tag program)} = @{ $lines->[0] }{qw(tag program)} if $part eq 'process';
         if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
         elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }
@@ -166,14 +167,26 @@ sub all {
   }
   # Only a process itself knows its tag; of one that is silent it is that of an earlier look.
   for my $member (@{ $all{members} }) {
-    my $tag = $self->{tag}{ $member->{member} };
+    my $tag = ($self->{told}{ $member->{member} } // {})->{tag};
     $member->{tag} = $tag if defined $tag;
   }
+  _name_program($self, \%all);
   $self->run;
   $all{mappings} = _mappings($all{members});
   $self->_objects(\%all);
   $self->_hot_pages(\%all);
   return \%all;
+}
+
+# What program this is, and where it was asked: who looks may have meant another one.  Those that join know no
+# arguments.
+sub _name_program {
+  my ($self, $all) = @_;
+  my @told = grep { defined } map { ($self->{told}{ $_->{member} } // {})->{program} } sort { $a->{process} <=> $b->{process} } @{ $all->{members} };
+  $all->{program} = $told[0] if @told;
+  my ($asked) = grep { $_->{asked} && defined $_->{port} } @{ $all->{members} } or return;
+  $all->{asked_at} = ($asked->{host} =~ /:/ ? "[$asked->{host}]" : $asked->{host}) . ":$asked->{port}";
+  return;
 }
 
 # The mappings of all, with who has how many pages.  A long one comes in several lines.

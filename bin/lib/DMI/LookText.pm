@@ -72,6 +72,13 @@ sub table {
   } @rows;
 }
 
+# Which program this is; '' if none of its processes says it.
+sub heading {
+  my ($all) = @_;
+  return '' if !defined $all->{program};
+  return 'program: ' . plain($all->{program}) . (defined $all->{asked_at} ? ' (asked at ' . plain($all->{asked_at}) . ')' : '') . "\n";
+}
+
 # ---- dmirun --status ---------------------------------------------------------------------------
 
 sub status {

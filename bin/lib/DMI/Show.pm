@@ -37,7 +37,7 @@ sub show {
   my $all = $look->all(@parts);
   $look->finish;
   my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
-    : join "\n", ($wants{status} ? DMI::LookText::status($all) : ()), ($wants{threads} ? DMI::LookText::threads($all) : ());
+    : join "\n", grep { $_ ne '' } DMI::LookText::heading($all), ($wants{status} ? DMI::LookText::status($all) : ()), ($wants{threads} ? DMI::LookText::threads($all) : ());
   return _write($opt->{dump}, $text) if defined $opt->{dump};
   binmode STDOUT, ':encoding(UTF-8)';
   print $text;

@@ -227,9 +227,11 @@ sub _head {
   my $line = sprintf '%d %s, %d %s, %d %s; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
     @rows == 1 ? 'process' : 'processes', $cores, $cores == 1 ? 'core' : 'cores', $sum{threads}, $sum{threads} == 1 ? 'thread' : 'threads', map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
   my @deadlocks = $self->{page} eq 'processes' ? map { [$_, 'alarm'] } @{ $self->{deadlocks} } : ();
-  return ([$line, 'plain'], ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'], @deadlocks)
+  my $program = DMI::LookText::heading($self->{all}) =~ s/\n//r;
+  my @sums = ($program ne '' ? [$program, 'plain'] : (), [$line, 'plain']);
+  return (@sums, ['no answer for ' . DMI::LookText::duration($self->{silence}) . ': the process that is asked may be stopped, or busy', 'alarm'], @deadlocks)
     if defined $self->{silence};
-  return ([$line, 'plain'], @deadlocks);
+  return (@sums, @deadlocks);
 }
 
 # From which column on those are shown that are not always: as asked for, but not further than needed to see the

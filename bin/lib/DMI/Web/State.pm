@@ -38,6 +38,7 @@ sub members {
   my ($all, $seconds) = @_;
   my ($losses) = sort { $b <=> $a } 0, map { ($_->{process_now} // {})->{losses} // 0 } @{ $all->{members} };
   return { time => 0 + $all->{time}, seconds => 0 + sprintf('%.1f', $seconds), losses => 0 + $losses,
+    map({ defined $all->{$_} ? ($_ => DMI::LookText::plain($all->{$_})) : () } qw(program asked_at)),
     cores => 0 + DMI::LookText::cores(@{ $all->{members} }), members => [map { _member($_) } @{ $all->{members} }] };
 }
 

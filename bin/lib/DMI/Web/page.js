@@ -202,6 +202,13 @@ function drawHead() {
   text(fresh, known.ended ? 'ended' : known.lost ? 'connection lost; trying again' : silent ? `nothing new for ${duration(silent)}` : known.interval > 5 ? `live, every ${known.interval.toFixed(0)} s` : 'live');
   if (!event) return;
   const sum = (of) => event.members.reduce((all, member) => all + (of(member) || 0), 0);
+  if (event.program) {
+    text($('program'), event.program);
+    const title = `${event.program.split(' ')[0].split('/').pop()} – DMI program`;
+    if (document.title !== title) document.title = title;
+  }
+  $('asked').hidden = !event.asked_at;
+  text($('asked'), event.asked_at ? `asked at ${event.asked_at}` : '');
   text($('count'), String(event.members.length));
   text($('cores'), String(event.cores));
   text($('running'), String(sum((member) => member.threads)));
