@@ -121,6 +121,7 @@ void dmi_fatal_begin(void) {
   struct sigaction action, before;
   void *frames[1];
   (void)backtrace(frames, 1); /* loads what it needs: later that would allocate */
+  dmi_fatal_prepare();
   own = getpid();
   memset(&action, 0, sizeof(action));
   action.sa_sigaction = on_fatal;

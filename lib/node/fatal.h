@@ -9,6 +9,10 @@
  * one.  Signals belong to the OS process: to be called for a normal program only. */
 void dmi_fatal_begin(void);
 
+/* Ends this OS process by abort(), as a call of the API has failed: the lines give `why` as the
+ * reason, and begin with the place that has called (a return address). */
+_Noreturn void dmi_fatal_abort(const char *why, const void *caller);
+
 /* A stack for handlers of signals, of the calling thread, whose own may be what is used up; the
  * thread frees it at its end.  NULL: it needs none, or has one. */
 void *dmi_fatal_stack(void);

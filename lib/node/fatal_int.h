@@ -16,6 +16,9 @@ struct dmi_fatal {
   enum { DMI_FATAL_USED, DMI_FATAL_READ, DMI_FATAL_WRITTEN } access;
 };
 
+/* Before any signal comes: finds what dmi_fatal_say needs. */
+void dmi_fatal_prepare(void);
+
 /* Writes all lines to stderr.  In the handler: nothing here may allocate or lock. */
 void dmi_fatal_say(const struct dmi_fatal *fatal);
 

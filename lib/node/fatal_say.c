@@ -12,11 +12,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -30,11 +32,13 @@
 #include "core/heap.h"
 #include "node/backtrace.h"
 #include "node/dying.h"
+#include "node/fatal.h"
 #include "node/fatal_int.h"
 #include "node/runtime.h"
 
 #define FRAMES 64
 #define ABORT_FRAMES 12 /* the most of abort(), what it calls, and assert() */
+#define MESSAGE 200     /* the most bytes of a text of the C library; then there is room for the place */
 #define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
 #define CHILDREN 2
 #define CHILD_SECONDS 3               /* for each place */
@@ -44,6 +48,7 @@ struct trace {
   void *frame[FRAMES]; /* return addresses; the first one: where it was */
   int num;
   bool aborted; /* abort() has sent the signal */
+  const void *from; /* the frame with which places begin; NULL: the first one */
   struct dmi_doing_called called; /* the last call of DMI that was noted */
 };
 
@@ -115,6 +120,55 @@ static const char *about_fpe(int code) {
   }
 }
 
+/* Why this thread calls abort(), if the library does so for a call that has failed. */
+struct because {
+  const char *why;
+  const void *caller;
+};
+static __thread const struct because *because __attribute__((tls_model("initial-exec")));
+
+void dmi_fatal_abort(const char *why, const void *caller) {
+  const struct because now = {why, caller};
+  because = &now;
+  abort();
+}
+
+/* What glibc keeps for debuggers before it aborts: the text of assert(), of a damaged heap and the
+ * like.  Other C libraries, and programs without shared ones, have no such thing. */
+struct message {
+  unsigned size; /* of all */
+  char text[];
+};
+static struct message *const *message;
+
+void dmi_fatal_prepare(void) {
+#ifdef __GLIBC__
+  message = dlvsym(RTLD_DEFAULT, "__abort_msg", "GLIBC_PRIVATE");
+#endif
+}
+
+/* False: there is none.  Without what assert() puts before it, the name of the program and the
+ * directory of the file, and without its end. */
+static bool add_message(struct dmi_safe *line) {
+  const struct message *text = message ? *message : NULL;
+  const size_t name = strlen(program_invocation_short_name);
+  size_t most, at = 0;
+  if (!text || text->size <= sizeof(*text)) return false;
+  most = strnlen(text->text, text->size - sizeof(*text));
+  if (strncmp(text->text, program_invocation_short_name, name) == 0 &&
+      strncmp(text->text + name, ": ", 2) == 0)
+    at = name + 2;
+  for (size_t i = at; i < most && text->text[i] != ':'; i++)
+    if (text->text[i] == '/') at = i + 1;
+  while (most > at && (text->text[most - 1] == '\n' || text->text[most - 1] == '.'))
+    most--;
+  if (at == most) return false;
+  if (most - at > MESSAGE) most = at + MESSAGE;
+  for (; at < most; at++)
+    dmi_safe_add(line, (char[]){text->text[at] < ' ' ? ' ' : text->text[at], 0});
+  return true;
+}
+
 static bool is_abort(const struct dmi_fatal *fatal) {
   return fatal->number == SIGABRT && fatal->info->si_code <= 0 && fatal->info->si_pid == getpid();
 }
@@ -126,7 +180,10 @@ static void add_reason(struct dmi_safe *line, const struct dmi_fatal *fatal) {
     dmi_safe_number(line, (uint64_t)info->si_pid);
     dmi_safe_add(line, " of the system");
   } else if (is_abort(fatal)) {
-    dmi_safe_add(line, "abort() was called");
+    if (because)
+      dmi_safe_add(line, because->why);
+    else if (!add_message(line))
+      dmi_safe_add(line, "abort() was called");
   } else if (info->si_code <= 0) {
     dmi_safe_add(line, "it was sent by the process itself");
   } else if (fatal->number == SIGSEGV) {
@@ -204,11 +261,14 @@ static void say_place(const char *place, int times) {
   dmi_safe_write(&line, STDERR_FILENO);
 }
 
-/* In the child: the first frame behind abort(), what it has called, and assert(). */
-static int behind_abort(const struct trace *trace) {
+/* In the child: the first frame that is shown.  If the C library has aborted, the one behind abort(),
+ * what that has called, and assert(). */
+static int first_shown(const struct trace *trace) {
   static const char *const names[] = {"abort", "__assert_fail_base", "__assert_fail", "__assert"};
   char place[DMI_WHERE_SIZE];
   int first = 0;
+  for (int i = 0; trace->from && i < trace->num; i++)
+    if (trace->frame[i] == trace->from) return i;
   (void)alarm(CHILD_SECONDS);
   for (int i = 0; trace->aborted && i < trace->num && i < ABORT_FRAMES; i++) {
     struct dmi_where_function function;
@@ -225,7 +285,7 @@ static bool say_places(struct work *work) {
   const struct trace *trace = work->trace;
   char place[DMI_WHERE_SIZE];
   if (!dmi_where_names()) return false;
-  if (work->next == 0) work->next = behind_abort(trace);
+  if (work->next == 0) work->next = first_shown(trace);
   for (int i = work->next, same; i < trace->num; i += same) {
     struct dmi_where_function function;
     const char *call;
@@ -340,6 +400,7 @@ void dmi_fatal_say(const struct dmi_fatal *fatal) {
   if (process && process->remote) process->program.remote->dies(fatal->name);
   find_trace(&trace, fatal);
   trace.aborted = is_abort(fatal);
+  trace.from = trace.aborted && because ? because->caller : NULL;
   if (!child_says(&trace, &told)) say_addresses(&trace);
   dmi_dying_tell(&told);
   dmi_dying_wait();

@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "base/where.h"
 #include "node/backtrace.h"
+#include "node/fatal.h"
 #include "node/report_int.h"
 #include "node/runtime.h"
 
@@ -83,10 +84,6 @@ static struct dmi_stream *stream(void) {
   return process ? &process->stream : NULL;
 }
 
-static void end_if_asked(void) {
-  if (dmi_on_error == DMI_ON_ERROR_ABORT) abort();
-}
-
 /* ---- Reasons ---- */
 
 /* The last call of this thread that has failed: its reason is made when it is asked for, so that a
@@ -146,6 +143,14 @@ const char *dmi_report_reason(void) {
   return room->reason;
 }
 
+static void end_if_asked(const char *call, const void *caller) {
+  char why[TEXT];
+  if (dmi_on_error != DMI_ON_ERROR_ABORT) return;
+  snprintf(why, sizeof(why), "%s failed with %s (dmirun --on-error abort)", call,
+           dmi_error_name(failed.error));
+  dmi_fatal_abort(why, caller);
+}
+
 void dmi_report_failed(const struct dmi_report *report) {
   char call[TEXT], where[DMI_WHERE_SIZE];
   struct dmi_safe who = {.len = 0};
@@ -156,7 +161,7 @@ void dmi_report_failed(const struct dmi_report *report) {
   dmi_backtrace_who(&who);
   dmi_say(stream(), DMI_LOG_ERROR, "call", "%.*s: %s: %s failed with %s: %s", (int)who.len, who.text,
           where, call, dmi_error_name(failed.error), dmi_report_reason());
-  end_if_asked();
+  end_if_asked(call, report->caller);
 }
 
 void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *status) {
@@ -181,5 +186,5 @@ void dmi_report_completed(const struct dmi_report *report, DMI_local_status_t *s
   dmi_say(stream(), DMI_LOG_ERROR, "call",
           "%.*s: %s: %s, begun there, failed with %s, as %s at %s tells: %s", (int)who.len, who.text,
           where, call, dmi_error_name(failed.error), report->call, told, dmi_report_reason());
-  end_if_asked();
+  end_if_asked(call, report->caller);
 }

@@ -38,7 +38,9 @@ sub said {
 # The first of these lines is this, the program's line is among the next ones.
 sub explains {
   my ($process, $signal, $text, $what) = @_;
-  my ($first, @trace) = said($process);
+  my @said = said($process);
+  shift @said while @said && $said[0] !~ /^dmi: SIG/;    # what assert() says, or --on-error
+  my ($first, @trace) = @said;
   like($first // '', qr/^dmi: SIG$signal ends $text$/, "$what: why");
   my ($line, $function) = $process->out =~ /^line (\d+) (\w+)$/m;
   return 1 if !defined $line;
@@ -63,10 +65,13 @@ my @ways = $sanitized ? () : (
   [instruction => ILL => qr/$main: there is no such instruction/],
   [file => BUS => qr/$main: the memory at address 0x[0-9a-f]+ cannot be had: .*/]);
 push @ways, [abort => ABRT => qr/$main: abort\(\) was called/],
+  [asserts => ABRT => qr/$main: fatal_dmi\.c:\d+: asserts: Assertion `zero == 1 && "no zero"' failed/],
+  [fails => ABRT => qr/$main: DMI_write\(0x5, 8 bytes\) failed with DMI_EADDR \(dmirun --on-error abort\)/, '--on-error', 'abort'],
+  [fails_later => ABRT => qr/$main: DMI_read\(0x[0-9a-f]+, 8 bytes\) failed with DMI_ERANGE \(dmirun --on-error abort\)/, '--on-error', 'abort'],
   [plain => ABRT => qr/thread fatal_dmi\S* of process 0: abort\(\) was called/];
 for my $way (@ways) {
-  my ($name, $signal, $text) = @$way;
-  my $process = $t->start($program, args => [$name], name => $name);
+  my ($name, $signal, $text, @opts) = @$way;
+  my $process = $t->start($program, args => [$name], name => $name, opts => \@opts);
   $process->wait_exit(signal => $signal);
   explains($process, $signal, $text, $name);
 }
@@ -95,11 +100,12 @@ for my $process (grep { $_->name =~ /^(?:null|inside)$/ } @{ $t->{processes} }) 
 }
 
 # In other threads, and of another process: that one is named there, too.
-for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asks => 0, qr/DMI_function, in .* of process 0/],
+for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asserts => 1, qr/thread dmi-thread 1 of process 1/],
+  [fails => 1, qr/thread dmi-thread 1 of process 1/, '--on-error', 'abort'], [asks => 0, qr/DMI_function, in .* of process 0/],
   $sanitized ? () : [stack => 1, qr/thread dmi-thread 1 of process 1/]) {
-  my ($way, $ends, $text) = @$who;
+  my ($way, $ends, $text, @opts) = @$who;
   my @all = ($t->start($program, args => [$way, 1], name => "$way 0"));
-  push @all, $t->start($program, join => $all[0], name => "$way 1");
+  push @all, $t->start($program, join => $all[0], name => "$way 1", opts => \@opts);
   my ($lost, $other) = @all[$ends, 1 - $ends];
   my $signal = $way eq 'stack' ? 'SEGV' : 'ABRT';
   $lost->wait_exit(signal => $signal);
@@ -107,8 +113,10 @@ for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asks => 0, qr/
   $other->wait_exit(1);
   my ($thread) = "$text" =~ /(DMI_function|dmi-thread 1)/;
   my $pid = $lost->pid;
-  my $place = !$names ? '' : $way eq 'stack' ? 'at fatal_dmi\.c:\d+ \(deep\)' : 'at fatal_dmi\.c:\d+ \((?:aborts|DMI_function)\)';
-  like($other->err, qr/^dmi: lost process $ends \(\S+\): killed by SIG$signal \(.+\) in (?:thread )?$thread.* of pid $pid(?:, $place)?; this ends the program/m,
+  my $place = !$names ? '' : $way eq 'stack' ? 'at fatal_dmi\.c:\d+ \(deep\)' : 'at fatal_dmi\.c:\d+ \((?:aborts|asserts|fails|DMI_function)\)';
+  my $why = { abort => 'abort\(\) was called', asserts => 'fatal_dmi\.c:\d+: asserts: Assertion `zero == 1 && "no zero"\' failed',
+    fails => 'DMI_write\(0x5, 8 bytes\) failed with DMI_EADDR \(dmirun --on-error abort\)' }->{$way} // '.+';
+  like($other->err, qr/^dmi: lost process $ends \(\S+\): killed by SIG$signal \($why\) in (?:thread )?$thread.* of pid $pid(?:, $place)?; this ends the program/m,
     "$way, of two: the other one says who is lost, by which signal, and where");
 }
 

@@ -8,6 +8,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#undef NDEBUG
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -86,6 +88,29 @@ __attribute__((noinline)) static void file(void) {
 __attribute__((noinline)) static void aborts(void) {
   HERE;
   abort();
+}
+
+__attribute__((noinline)) static void asserts(void) {
+  HERE;
+  assert(zero == 1 && "no zero");
+}
+
+__attribute__((noinline)) static void fails(void) {
+  HERE;
+  DMI_write(5, 8, &number, DMI_EXCLUSIVE_WRITE, NULL);
+}
+
+/* Its error is found when it is waited for. */
+__attribute__((noinline)) static void fails_later(void) {
+  DMI_local_status_t status;
+  int64_t bytes;
+  DMI_read(page + 4096 * 3 - 4, 8, &bytes, DMI_GET_READ, &status);
+  HERE;
+  DMI_wait(&status, NULL);
+}
+
+static void exits(void) {
+  exit(3);
 }
 
 /* The kernel keeps no status of children, and the program's waits could take it. */
@@ -175,7 +200,8 @@ static const struct {
             {"division", division}, {"file", file},         {"instruction", instruction},
             {"abort", aborts},      {"unwaited", unwaited}, {"handled", handled},
             {"forks", forks},       {"plain", makes},       {"waits", waits},
-            {"asks", asks},         {"locked", locked}};
+            {"asks", asks},         {"locked", locked},     {"exits", exits},
+            {"asserts", asserts},   {"fails", fails},       {"fails_later", fails_later}};
 
 static void run(const char *name) {
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)

@@ -121,7 +121,8 @@ for my $which ('call', 'wait') {
   $process->wait_exit(signal => 'ABRT');
   my ($first, @trace) = lines($process);
   like($first, qr/ failed with DMI_EADDR/, "abort: $which: the line");
-  like($trace[0] // '', qr/^dmi: SIGABRT ends /, 'and that this is the end');
+  my $end = shift @trace;
+  like($end // '', qr/^dmi: SIGABRT ends .*: DMI_\w+\(.*\) failed with DMI_EADDR \(dmirun --on-error abort\)$/, 'and that this is the end, and why');
   is(scalar(grep { /failed with/ } @trace), 0, 'one line');
   unlike($process->out, qr/still here/, 'and no further');
 }
