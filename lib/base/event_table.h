@@ -17,7 +17,8 @@
 #define DMI_EVENT_TABLE(EVENT, NUMBER, ADDRESS, TIME, TEXT) \
   EVENT(error, ERROR, SAY, "", "{text}", "Something failed, and this process, or a call of it, cannot go on.", \
     TEXT(subsystem, "", "part of DMI that says so") \
-    TEXT(text, "", "a sentence for people")) \
+    TEXT(text, "", "a sentence for people") \
+    NUMBER(all, "", "1: the program ends in all processes, and each of them says so")) \
   EVENT(warning, WARN, SAY, "", "{text}", "Somebody should look at this.", \
     TEXT(subsystem, "", "part of DMI that says so") \
     TEXT(text, "", "a sentence for people")) \

@@ -150,11 +150,12 @@ bool dmi_coord_abort(struct dmi_member *m, const struct dmi_record *record, cons
 static void tell_removed(struct dmi_member *m, const struct dmi_record *record,
                          const struct dmi_record *from) {
   struct dmi_pack body;
-  char text[DMI_TEXT_SIZE];
+  char text[DMI_TEXT_SIZE], name[DMI_NAME_TEXT];
+  dmi_info_name(name, from->dmi_id, &from->info);
   snprintf(text, sizeof(text),
-           "process %u (%.255s) has lost its connection with this one: the program goes on without "
-           "this process, which ends",
-           from->dmi_id.n, from->info.host);
+           "%s has lost its connection with this one: the program goes on without this process, "
+           "which ends",
+           name);
   dmi_pack_init(&body);
   dmi_pack_text(&body, text);
   dmi_member_send(m, record->uid, DMI_CTL_ABORT, 0, DMI_EMEMBER, &body);

@@ -23,7 +23,7 @@ struct dmi_member *dmi_member_new(const struct dmi_member_env *env,
   m->agreement = env->survive;
   dmi_member_settle(m, &env->settings);
   m->info = *info;
-  m->info.host[DMI_HOST_MAX] = 0;
+  m->info.host[DMI_HOST_MAX] = m->info.tag[DMI_HOST_MAX] = 0;
   m->own = *own;
   return m;
 }
@@ -179,7 +179,9 @@ static void lost_temp(struct dmi_member *m, uint32_t temp, const char *why) {
 
 void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why) {
   if (peer) {
-    snprintf(text, DMI_TEXT_SIZE, "lost process %u (%s): %s", peer->dmi_id.n, peer->info.host, why);
+    char name[DMI_NAME_TEXT];
+    dmi_info_name(name, peer->dmi_id, &peer->info);
+    snprintf(text, DMI_TEXT_SIZE, "lost %s: %s", name, why);
   } else {
     snprintf(text, DMI_TEXT_SIZE, "lost a process of the program: %s", why);
   }

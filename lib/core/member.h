@@ -31,6 +31,7 @@ struct dmi_node_info {
   uint32_t cores;              /* processor cores it may use */
   uint64_t memory;             /* bytes of its pool */
   char host[DMI_HOST_MAX + 1]; /* zero-terminated */
+  char tag[DMI_HOST_MAX + 1];  /* likewise: what its launcher calls it; "": it has none */
   struct dmi_birth birth;      /* in JOIN and views; zero in notices */
 };
 
@@ -145,7 +146,8 @@ enum dmi_mact_type {
 /* Unused fields of an action are zero. */
 struct dmi_mact {
   uint8_t type;  /* enum dmi_mact_type */
-  bool flag;     /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness */
+  bool flag;     /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness;
+                    FATAL: of all processes, which all say it */
   int error;     /* RESULT */
   uint32_t id;   /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
   dmi_uid_t uid; /* RENAME, ADD_PEER, JOINED, START_DRAIN, STOPPING */
@@ -431,8 +433,9 @@ struct dmi_settings dmi_member_settings(const struct dmi_member *m);
  * once. */
 void dmi_member_awaits(const struct dmi_member *m,
                        void (*visit)(void *arg, dmi_uid_t uid, const char *what), void *arg);
-/* Writes "process 3 (node7)". */
-#define DMI_NAME_TEXT 160
+/* Writes "process 3 (node7)", or "process 3 (node7, node7/2)" if its launcher calls it so. */
+#define DMI_NAME_TEXT 256
+void dmi_info_name(char text[DMI_NAME_TEXT], dmi_id_t dmi_id, const struct dmi_node_info *info);
 void dmi_member_name(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);
 /* "process 2 (node7, pid 4711)": who is asked to look at it needs the pid. */
 void dmi_member_name_pid(const struct dmi_member *m, dmi_uid_t uid, char text[DMI_NAME_TEXT]);

@@ -111,6 +111,17 @@ void dmi_member_awaits(const struct dmi_member *m,
   if (m->coord) by_coordinator(&awaits);
 }
 
+/* Names of hosts may be long; what tells processes apart is short. */
+static void write_name(char text[DMI_NAME_TEXT], dmi_id_t dmi_id, const struct dmi_node_info *info,
+                       const char *pid, const char *more) {
+  snprintf(text, DMI_NAME_TEXT, "process %u (%.90s%s%.90s%s)%s", dmi_id.n, info->host,
+           *info->tag ? ", " : "", info->tag, pid, more);
+}
+
+void dmi_info_name(char text[DMI_NAME_TEXT], dmi_id_t dmi_id, const struct dmi_node_info *info) {
+  write_name(text, dmi_id, info, "", "");
+}
+
 static void name_member(const struct dmi_member *m, uint32_t uid, bool with_pid,
                         char text[DMI_NAME_TEXT]) {
   const struct dmi_peer *peer = dmi_member_find(m, uid);
@@ -121,8 +132,7 @@ static void name_member(const struct dmi_member *m, uint32_t uid, bool with_pid,
   if (info && with_pid && info->birth.pid)
     snprintf(pid, sizeof(pid), ", pid %" PRIu32, info->birth.pid);
   if (info) {
-    snprintf(text, DMI_NAME_TEXT, "process %u (%.90s%s)%s", dmi_id.n, info->host, pid,
-             peer && peer->left ? ", which has left the program," : "");
+    write_name(text, dmi_id, info, pid, peer && peer->left ? ", which has left the program," : "");
   } else {
     snprintf(text, DMI_NAME_TEXT, "a process that has left");
   }

@@ -230,12 +230,15 @@ void dmi_member_send(struct dmi_member *m, uint32_t to, enum dmi_msg_type type, 
 /* A call, to a new coordinator. */
 void dmi_member_send_again(struct dmi_member *m, uint8_t type, uint64_t op, struct dmi_pack *body);
 void dmi_member_tell(struct dmi_member *m, const char *text);
+/* This process ends, with this text; the second one: with the program, so that all say it. */
 void dmi_member_fatal(struct dmi_member *m, const char *text);
+void dmi_member_fatal_all(struct dmi_member *m, const char *text);
 
-/* Writes "lost process 2 (node7): " and the reason from lib/net. peer NULL: unknown. */
+/* Writes "lost process 2 (node7): ", as dmi_info_name names it, and the reason from lib/net. peer
+ * NULL: unknown. */
 void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const char *why);
 
-/* As dmi_member_fatal, because a process was lost that had a part of the program. `fact` says
+/* As dmi_member_fatal_all, because a process was lost that had a part of the program. `fact` says
  * which; the text goes on with what that means. */
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact);
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, dmi_uid_t uid);

@@ -6,6 +6,7 @@
  * something, LAST_MESSAGE to all that may have got something, LAST_MESSAGE_OK, FLUSHED, LEFT; EXIT
  * when it is idle, EXITED, FINISH.
  */
+#include "base/error.h"
 #include "base/log.h"
 #include "core/member_int.h"
 
@@ -305,10 +306,12 @@ bool dmi_member_on_abort(struct dmi_member *m, uint32_t from, const struct dmi_m
   dmi_unpack_text(&body, text);
   if (!dmi_unpack_done(&body)) return false;
   dmi_log_printable(text);
-  if (msg->member.error) { /* only this process ends */
-    dmi_member_fatal(m, text);
-  } else {
+  if (msg->member.error == DMI_OK) {
     dmi_member_fatal_lost(m, text);
+  } else if (msg->member.error == DMI_EEND) {
+    dmi_member_fatal_all(m, text);
+  } else { /* only this process ends */
+    dmi_member_fatal(m, text);
   }
   return true;
 }

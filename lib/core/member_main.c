@@ -48,14 +48,14 @@ static void end_all(struct dmi_member *m, const char *text) {
     if (m->coord->records.at[i].uid == m->uid) continue;
     dmi_pack_init(&body);
     dmi_pack_text(&body, text);
-    dmi_member_send(m, m->coord->records.at[i].uid, DMI_CTL_ABORT, 0, DMI_EMEMBER, &body);
+    dmi_member_send(m, m->coord->records.at[i].uid, DMI_CTL_ABORT, 0, DMI_EEND, &body);
   }
-  dmi_member_fatal(m, text);
+  dmi_member_fatal_all(m, text);
 }
 
 bool dmi_coord_on_main(struct dmi_member *m, struct dmi_record *record, const struct dmi_msg *msg) {
   struct dmi_unpack body;
-  char text[DMI_TEXT_SIZE];
+  char text[DMI_TEXT_SIZE], name[DMI_NAME_TEXT];
   uint64_t uid;
   size_t len;
   dmi_unpack_init(&body, &msg->body);
@@ -63,9 +63,9 @@ bool dmi_coord_on_main(struct dmi_member *m, struct dmi_record *record, const st
   (void)dmi_unpack_bytes(&body, &len);
   if (!dmi_unpack_done(&body) || len || (uid && uid != record->uid)) return false;
   if (msg->member.error) {
-    snprintf(text, sizeof(text),
-             "DMI_recover says, in process %u (%.255s), that the program cannot go on: it ends",
-             record->dmi_id.n, record->info.host);
+    dmi_info_name(name, record->dmi_id, &record->info);
+    snprintf(text, sizeof(text), "DMI_recover says, in %s, that the program cannot go on: it ends",
+             name);
     end_all(m, text);
   } else {
     dmi_deferred_add(&m->coord->root_sets, record->uid, msg);
@@ -85,7 +85,7 @@ void dmi_coord_main_lost(struct dmi_member *m) {
   uint32_t uid = (uint32_t)dmi_root_get(&m->roots, "", 0);
   const struct dmi_notice *lost = NULL;
   const char *cause = dmi_causes_of(&m->coord->causes, uid);
-  char text[DMI_TEXT_SIZE];
+  char text[DMI_TEXT_SIZE], name[DMI_NAME_TEXT];
   if (!uid || dmi_coord_find(m->coord, uid)) return;
   for (uint32_t i = 0; i < m->losses.num; i++) {
     if (m->losses.at[i].uid == uid) lost = &m->losses.at[i].notice;
@@ -96,10 +96,10 @@ void dmi_coord_main_lost(struct dmi_member *m) {
   } else if (m->env.main_lost == DMI_MAIN_RECOVERS) {
     run_recover(m, lost);
   } else {
+    dmi_info_name(name, lost->dmi_id, &lost->info);
     snprintf(text, sizeof(text),
-             "process %u (%.255s) is lost%s%s, and DMI_main with it; the program defines no "
-             "DMI_recover, so it ends",
-             lost->dmi_id.n, lost->info.host, cause ? ": " : "", cause ? cause : "");
+             "%s is lost%s%s, and DMI_main with it; the program defines no DMI_recover, so it ends",
+             name, cause ? ": " : "", cause ? cause : "");
     end_all(m, text);
   }
 }

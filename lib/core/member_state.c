@@ -165,21 +165,30 @@ void dmi_member_tell(struct dmi_member *m, const char *text) {
   act->text = dmi_xalloc_text(text);
 }
 
-void dmi_member_fatal(struct dmi_member *m, const char *text) {
+static void fatal(struct dmi_member *m, const char *text, bool all) {
   struct dmi_mact *act;
   if (m->phase == DMI_PHASE_FINISHED) return;
   act = dmi_mout_add(m->out, DMI_MACT_FATAL);
   act->text = dmi_xalloc_text(text);
+  act->flag = all;
   m->phase = DMI_PHASE_FINISHED; /* allowed from any phase */
+}
+
+void dmi_member_fatal(struct dmi_member *m, const char *text) {
+  fatal(m, text, false);
+}
+
+void dmi_member_fatal_all(struct dmi_member *m, const char *text) {
+  fatal(m, text, true);
 }
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
   char text[DMI_TEXT_SIZE + 200];
   snprintf(text, sizeof(text), "%s; this ends the program in all processes%s", fact,
            m->env.survive ? ""
-                          : ": what the lost process held is gone with it (a program that was "
-                            "started with dmirun --survive may go on)");
-  dmi_member_fatal(m, text);
+                          : ", as what that one held is gone (dmirun --survive lets a program go "
+                            "on without it)");
+  dmi_member_fatal_all(m, text);
 }
 
 /* ---- Looking ------------------------------------------------------------------------------- */
@@ -273,12 +282,14 @@ void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info) {
   dmi_pack_u32(pack, info->cores);
   dmi_pack_u64(pack, info->memory);
   dmi_pack_string(pack, info->host);
+  dmi_pack_string(pack, info->tag);
 }
 
 void dmi_info_unpack(struct dmi_unpack *unpack, struct dmi_node_info *info) {
   info->cores = dmi_unpack_u32(unpack);
   info->memory = dmi_unpack_u64(unpack);
   dmi_unpack_string(unpack, info->host);
+  dmi_unpack_string(unpack, info->tag);
 }
 
 void dmi_member_pack_birth(struct dmi_pack *pack, const struct dmi_birth *birth) {

@@ -51,12 +51,12 @@ static void add_peer(struct dmi_member *m, const struct dmi_peer *peer, bool con
 }
 
 static void tell_lost(struct dmi_member *m, const struct dmi_peer *peer) {
-  char text[400];
-  snprintf(
-      text, sizeof(text),
-      "lost process %u (%.255s), which had left the program, and with it DMI_main: the program "
-      "goes on without it, until no thread runs any more",
-      peer->dmi_id.n, peer->info.host);
+  char text[DMI_NAME_TEXT + 200], name[DMI_NAME_TEXT];
+  dmi_info_name(name, peer->dmi_id, &peer->info);
+  snprintf(text, sizeof(text),
+           "lost %s, which had left the program, and with it DMI_main: the program goes on "
+           "without it, until no thread runs any more",
+           name);
   dmi_member_tell(m, text);
 }
 

@@ -218,9 +218,9 @@ static bool remote_runs(struct dmi_process *process) {
   return process->remote && process->program.remote->runs(process->remote);
 }
 
-void dmi_actions_fatal(struct dmi_process *process, const char *why) {
+static void fatal(struct dmi_process *process, const char *why, bool all) {
   if (process->remote) process->program.remote->fatal(process->remote);
-  dmi_say(&process->stream, DMI_LOG_ERROR, "member", "%s", why);
+  dmi_emit(&process->stream, error, .subsystem = "member", .text = why, .all = all);
   process->exit_code = 1;
   /* User code that runs cannot be stopped: the process ends without it, once all messages for
    * others are sent. */
@@ -229,6 +229,10 @@ void dmi_actions_fatal(struct dmi_process *process, const char *why) {
                      dmi_openxm_runs(process);
   dmi_net_expect_close(process->access.net);
   dmi_tracer_finish(process, TRACE_FATAL);
+}
+
+void dmi_actions_fatal(struct dmi_process *process, const char *why) {
+  fatal(process, why, false);
 }
 
 /* True if another member has not left. */
@@ -299,9 +303,9 @@ static void settings(struct dmi_process *process) {
 static void member_lost(struct dmi_process *process, const struct dmi_mact *act) {
   const struct dmi_notice *lost = &act->notices[0];
   const char *why = act->text;
-  char name[DMI_NAME_TEXT + DMI_HOST_MAX], pages[64] = "", effect[160 + DMI_WIRE_DYING];
-  snprintf(name, sizeof(name), "%s %" PRIu32 " (%s)", act->flag ? "witness" : "process",
-           lost->dmi_id.n, lost->info.host);
+  char name[DMI_NAME_TEXT], pages[64] = "", effect[160 + DMI_WIRE_DYING];
+  dmi_info_name(name, lost->dmi_id, &lost->info);
+  if (act->flag) memcpy(name, "witness", strlen("process")); /* as long */
   if (act->value) {
     snprintf(pages, sizeof(pages), "%" PRIu64 " page%s lost with it; ", act->value,
              act->value == 1 ? " is" : "s are");
@@ -412,7 +416,7 @@ static void act_member(struct dmi_process *process, struct dmi_mact *act) {
       finish(process);
       break;
     case DMI_MACT_FATAL:
-      dmi_actions_fatal(process, act->text);
+      fatal(process, act->text, act->flag);
       break;
     default:
       break;

@@ -301,6 +301,7 @@ bool dmi_runtime_open(struct dmi_process *process, const char *argv0) {
   info.memory = process->config.pool_bytes;
   dmi_birth_find(&info.birth);
   memcpy(info.host, self.host, sizeof(info.host));
+  if (process->config.tag) snprintf(info.tag, sizeof(info.tag), "%s", process->config.tag);
   self.addr.port = dmi_net_port(process->access.net);
   process->node = node_new(process, &info, &self.addr);
   process->member = dmi_node_member(process->node);

@@ -35,6 +35,10 @@ static void put_member(const struct dmi_process *process, const struct dmi_peer 
   dmi_json_put(to, "{\"member\":%" PRIu32 ",\"process\":%" PRId32 ",\"state\":\"%s\",\"host\":",
                peer->uid, (int32_t)peer->dmi_id.n, state_of(process, peer));
   dmi_json_text(to, peer->info.host);
+  if (*peer->info.tag) {
+    dmi_json_put(to, ",\"tag\":");
+    dmi_json_text(to, peer->info.tag);
+  }
   if (peer->info.birth.pid) dmi_json_put(to, ",\"pid\":%" PRIu32, peer->info.birth.pid);
   dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"memory\":%" PRIu64, peer->info.cores,
                peer->info.memory);
@@ -85,15 +89,6 @@ static uint64_t each(struct dmi_process *process, uint64_t at, struct dmi_json *
   return 0;
 }
 
-/* What its launcher calls it: bounded, as it comes from the environment. */
-static void put_tag(const char *tag, struct dmi_json *to) {
-  char text[DMI_HOST_MAX + 16];
-  if (!tag) return;
-  snprintf(text, sizeof(text), "%s", tag);
-  dmi_json_put(to, ",\"tag\":");
-  dmi_json_text(to, text);
-}
-
 static void put_process(struct dmi_process *process, time_t began, struct dmi_json *to) {
   const struct dmi_access *access = &process->access;
   const struct dmi_peer *own = dmi_member_peer(process->member, access->core.self);
@@ -107,7 +102,6 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
                ",\"pid\":%ld,\"state\":\"%s\",\"now\":%lld,\"since\":%lld",
                access->core.self, (int32_t)process->dmi_id.n, (long)getpid(),
                own ? state_of(process, own) : "joining", (long long)time(NULL), (long long)began);
-  put_tag(process->config.tag, to);
   if (!process->config.witness) {
     dmi_json_put(to, ",\"program\":");
     dmi_json_text(to, process->command);

@@ -382,7 +382,7 @@ for my $case (['', "kill KILL -4711\n"], ['$process->{status} = 0;', '']) {
 # A process that dies by a signal, and one that fails.
 $mw = start(['localhost'], put('dies', "#!/bin/sh\nkill -SEGV \$\$\n", 0755));
 $mw->wait_exit(128 + 11);
-like($mw->err, qr/^dmimw: localhost: was killed by signal 11 \(SIGSEGV\)\n\z/, 'died of a signal');
+like($mw->err, qr/^dmimw: localhost \(pid \d+\) was killed by SIGSEGV\n\z/, 'died of a signal');
 $mw = start(['localhost', 'localhost -s 7', 'localhost'], '--require', 3, $program);
 $mw->wait_exit(1);
 like($mw->err, qr{^dmimw: localhost/2: ended with status 2: -s 7: must be}m, 'one failed');

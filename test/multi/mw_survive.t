@@ -36,7 +36,7 @@ sub kill_one {
   $asker->wait_exit(0);
   my ($pid) = $asker->out =~ /^\Q$name\E +opened +\d+ +(\d+)/m or die $asker->out;
   @how ? $how[0]->($pid) : kill(KILL => $pid);
-  $mw->expect_err(qr/^dmimw: \Q$name\E: was killed by signal 9 \(SIGKILL\)$/m);
+  $mw->expect_err(qr/^dmimw: process \d+ \(\Q$name\E, pid $pid\) was killed by SIGKILL$/m);
 }
 
 # ---- On one host -------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ sub kill_one {
   kill_one($mw, 'localhost');
   $mw->expect_out(qr{^localhost/2: recovered from the loss of 0: 41$}m);
   $mw->wait_exit(0);
-  like($mw->err, qr{^localhost/2: dmi: process 0 \(\S+\) is lost; .*the program goes on with 1 process$}m, 'a line tells of it');
+  like($mw->err, qr{^localhost/2: dmi: process 0 \(\S+, localhost\) is lost; .*the program goes on with 1 process$}m, 'a line tells of it');
 }
 
 # A worker; the program ends when its input does.
@@ -55,7 +55,7 @@ sub kill_one {
   my ($mw, $in) = begin([('localhost') x 3], $program, '--survive');
   kill_one($mw, 'localhost/2');
   # Its loss may be known before its end is.
-  $t->wait_until(sub { $mw->err =~ m{^localhost: dmi: process \d \(\S+\) is lost; }m }, 'its loss is told');
+  $t->wait_until(sub { $mw->err =~ m{^\S+: dmi: process \d \(\S+, localhost/2\) is lost; }m }, 'its loss is told');
   close $in;
   $mw->wait_exit(0);
 }

@@ -191,18 +191,59 @@ ok($_->(5), 'gone') for @ends;
   $mw->wait_exit(0);
 }
 
-# One of them dies: a line says so, and the program ends.
-$mw = start(-n => 3, $program);
-$mw->expect_err(qr/(?s:=== opened ===.*){3}/);
-%pid = pids();
-@ends = map { DMITest::end_of($_) } values %pid;
+# One of them dies: a line of DMI tells of it, and one of dmirun; no other one repeats it.
+sub begin {
+  my (@opts) = @_;
+  $mw = start(-n => 3, @opts, $program);
+  $mw->expect_err(qr/(?s:=== opened ===.*){3}/);
+  $mw->expect_out(qr/^(?:localhost: )?members: 0 1 2$/m);
+  %pid = pids();
+  @ends = map { DMITest::end_of($_) } values %pid;
+}
+# What is said, but for joins and leaves, sorted: dmi: comes before dmirun:, without tags.
+sub said { return join "\n", sort grep { !/=== \w+ ===$|port 7880 is not free/ } split /\n/, $_[0]->err =~ s/^localhost\S*: //mgr }
+my $ends = qr/this ends the program in all processes, as what that one held is gone \(dmirun --survive lets a program go on without it\)/;
+for my $tag (0, 1) {
+  begin($tag ? '--tag' : ());
+  kill KILL => $pid{'localhost/2'};
+  $mw->wait_exit(1);
+  like(said($mw), qr{\Admi: lost process ([12]) \(\S+, localhost/2\): [^;\n]*; $ends\ndmirun: process \1 \(localhost/2, pid $pid{'localhost/2'}\) was killed by SIGKILL\z}, 'SIGKILL' . ($tag ? ', with --tag' : ''));
+  ok($_->(5), 'gone') for @ends;
+}
+{
+  my $fatal = $t->compile('test/multi/fatal_dmi.c');
+  for my $way (['exits', qr//, qr/[^;\n]*/, 'ended with status 3'],
+    ['abort', qr/dmi:   [^\n]*\n(?:dmi: [^\n]*\n|\S+fatal_dmi\S*\n)*?/, qr/killed by SIGABRT \(abort\(\) was called\) in thread dmi-thread 1 of pid \d+[^\n;]*/, 'was killed by SIGABRT']) {
+    my ($name, $trace, $why, $how) = @$way;
+    $mw = start(-n => 2, $fatal, $name, 1);
+    $mw->wait_exit(1);
+    my $said = said($mw) =~ s/^(?!dmi: lost |dmirun: )[^\n]*\n//mgr;
+    like($said, qr{\Admi: lost process 1 \(\S+, localhost/2\): $why; $ends\ndmirun: process 1 \(localhost/2, pid \d+\) $how\z}, $name);
+  }
+}
+
+# With --survive it is no failure: the exit status is that of the program.
+begin('--survive', '--dead-after', 20);
 kill KILL => $pid{'localhost/2'};
-$mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m);
-$mw->wait_exit(1);
-is(scalar(() = $mw->err =~ /^dmi: lost process .*; this ends the program in all processes/mg), 1, 'all that are left say so, in one line');
-is(scalar(() = $mw->err =~ /^dmirun: localhost(?:\/3)?: ended with status 1: lost process /mg), 1, 'one of them has ended with this reason');
-is(scalar(() = $mw->err =~ /^dmirun: localhost(?:\/3)?: ended with status 1, for the same reason as localhost/mg), 1, 'and so has the other one');
-ok($_->(5), 'gone') for @ends;
+$t->wait_until(sub { said($mw) =~ /is lost.*was killed/s }, 'its loss and its end are told');
+$mw->expect_out(qr/^members: 0 [12]$/m);
+$mw->signal('INT');
+$mw->wait_exit(0);
+like(said($mw), qr{\Admi: process ([12]) \(\S+, localhost/2\) is lost; the program goes on with 2 processes\ndmirun: asking 2 processes to leave\ndmirun: process \1 \(localhost/2, pid $pid{'localhost/2'}\) was killed by SIGKILL\z}, '--survive: one line of each, too');
+
+# But not without DMI_main, as there is no DMI_recover.
+begin('--survive', '--dead-after', 20);
+kill KILL => $pid{localhost};
+$mw->wait_exit(128 + 9);
+like(said($mw), qr{\Admi: process 0 \(\S+, localhost\) is lost, and DMI_main with it; the program defines no DMI_recover, so it ends\ndmirun: process 0 \(localhost, pid $pid{localhost}\) was killed by SIGKILL\z}, 'DMI_main is lost: all end, and one says so');
+
+# DMI_exit is no failure of those that end with its status.
+{
+  my $exits = $t->compile('test/multi/exit_dmi.c');
+  $mw = start(-n => 3, $exits, 'waits', 3);
+  $mw->wait_exit(7);
+  is(said($mw), '', 'DMI_exit: its status, and nothing else');
+}
 
 # They hang: the second Ctrl+C names one file with what all of them do; the third one ends them.
 {
@@ -253,7 +294,7 @@ $mw->expect_err(qr/(?s:=== opened ===.*){3}/);
 %pid = pids();
 @ends = map { DMITest::end_of($_) } values %pid;
 kill KILL => $pid{'localhost/2'};
-$mw->expect_err(qr{^dmirun: localhost/2: was killed by signal 9 \(SIGKILL\)\n}m);
+$mw->expect_err(qr{^dmirun: process \d \(localhost/2, pid \d+\) was killed by SIGKILL\n}m);
 $mw->signal('KILL');
 $mw->wait_exit(signal => 'KILL');
 ok($_->(30 * ($ENV{DMI_TEST_SLOW} || 1)), 'no process is left behind') for @ends;

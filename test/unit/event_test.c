@@ -101,7 +101,7 @@ static void test_json(void **state) {
 }
 
 static const char *escaped(const char *text) {
-  struct dmi_event event = {.type = DMI_EVENT_error, .error = {"net", text}};
+  struct dmi_event event = {.type = DMI_EVENT_warning, .warning = {"net", text}};
   return strstr(encoded(&event), "\"text\":") + strlen("\"text\":");
 }
 

@@ -34,13 +34,13 @@ sub circles {
   my $named = sub {
     my ($told, @members) = @_;
     my %all = (members => \@members);
-    DMI::Look::_name_program({ told => $told }, \%all);
+    DMI::Look::_name_program({ program => $told }, \%all);
     return DMI::LookText::heading(\%all);
   };
   my @members = (member(7), member(5, port => 7881, asked => 1), member(6));
-  is($named->({ 5 => { program => './p' }, 6 => { program => './p 1 2' } }, @members), "program: ./p (asked at h5:7881)\n", 'as the first process tells it');
-  is($named->({ 5 => { tag => 'x' }, 7 => { program => "./\x{1b}p 1" } }, @members), "program: ./?p 1 (asked at h5:7881)\n", 'else as another one does');
-  is($named->({ 7 => { program => 'p' } }, member(7, asked => 1)), "program: p\n", 'a process that does not tell its port');
+  is($named->({ 5 => './p', 6 => './p 1 2' }, @members), "program: ./p (asked at h5:7881)\n", 'as the first process tells it');
+  is($named->({ 5 => undef, 7 => "./\x{1b}p 1" }, @members), "program: ./?p 1 (asked at h5:7881)\n", 'else as another one does');
+  is($named->({ 7 => 'p' }, member(7, asked => 1)), "program: p\n", 'a process that does not tell its port');
   is($named->({}, @members), '', 'nobody tells');
 }
 

@@ -11,8 +11,8 @@ use DMI::Json;
 use JSON::PP ();
 
 my %answer = (
-  1 => sub { map { { member => $_, process => $_ - 1, state => 'member', host => "h$_", pid => 1, cores => 2, memory => 9, port => 7880, address => '::1', coordinator => JSON::PP::true } } 1 .. 3 },
-  2 => sub { { pid => 1, tag => 'h1', state => 'member', now => 1000, since => 900, cores => 2, threads => 3, bytes_in => 1, bytes_out => 2, faults => 3, faults_now => 4,
+  1 => sub { map { { member => $_, process => $_ - 1, state => 'member', host => "h$_", tag => "h$_/1", pid => 1, cores => 2, memory => 9, port => 7880, address => '::1', coordinator => JSON::PP::true } } 1 .. 3 },
+  2 => sub { { pid => 1, program => './p 1', state => 'member', now => 1000, since => 900, cores => 2, threads => 3, bytes_in => 1, bytes_out => 2, faults => 3, faults_now => 4,
       pool => { map { $_ => 100 } qw(limit used peak copies spilled tables) }, connections => 2, shared => 1, losses => 0 } },
   3 => sub { { mapping => '0x10', page_size => 8, pages => 4, home => 1, owned => 2, copies => 1, faults => 3, call => 'DMI_mmap', place => 'p.c:1 (f)' } },
   4 => sub { map { { thread => $_, number => $_, who => 'dmi', tid => $_, state => 'S', cpu => 1, call => 'DMI_read', place => 'p.c:2 (f)', waits => ('page', 'lock', 'barrier', 'cond', 'thread')[$_], ns => 1e9, addr => '0x10',

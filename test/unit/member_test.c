@@ -69,7 +69,7 @@ static bool give_taken(struct dmi_member *m, uint32_t from, uint64_t view) {
 /* A process joins; the first one gets uid 2. */
 static void join(struct dmi_member *m, uint32_t uid, uint64_t view) {
   struct dmi_pack body;
-  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there"};
+  struct dmi_node_info info = {.cores = 2, .memory = 500, .host = "there", .tag = "there/9"};
   body = join_body(&(struct dmi_addr){.port = 7881}, &info, false);
   assert_true(give(m, TEMP + uid, DMI_CTL_JOIN, 0, &body));
   assert_int_equal(expect(DMI_MACT_RENAME)->uid, uid);
@@ -384,7 +384,11 @@ static void test_lost(void **state) {
   assert_true(give(m, 3, DMI_CTL_OPENED, 0, NULL));
   dmi_mout_clear(&out);
   dmi_member_lost(m, 3, "reset", &out);
-  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "there"));
+  assert_string_equal(
+      expect(DMI_MACT_FATAL)->text,
+      "lost process 1 (there, there/9): reset; this ends the program in all processes, as what "
+      "that one held is gone (dmirun --survive lets a program go on without it)");
+  assert_true(expect(DMI_MACT_FATAL)->flag);
   end(m);
 }
 
@@ -407,7 +411,7 @@ static void test_whole_sentences(void **state) {
   dmi_mout_clear(&out);
   dmi_member_lost(m, 2, why, &out);
   assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, advice));
-  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "started with dmirun --survive"));
+  assert_non_null(strstr(expect(DMI_MACT_FATAL)->text, "dmirun --survive lets a program go on"));
   dmi_unpack_init(&body, &expect_send(3, DMI_CTL_ABORT)->msg.body);
   dmi_unpack_text(&body, told);
   assert_true(dmi_unpack_done(&body));
@@ -649,6 +653,26 @@ static void test_settings(void **state) {
   dmi_member_free(m);
 }
 
+/* The whole program ends, and not because a process is lost: all say the same. */
+static void test_all_end(void **state) {
+  struct dmi_member *m = make();
+  struct dmi_pack body;
+  struct dmi_msg told = {.type = DMI_CTL_ABORT, .member.error = DMI_EEND};
+  (void)state;
+  dmi_member_start_join(m, &out);
+  dmi_member_connected(m, TEMP, &out);
+  accept_as_2(m);
+  dmi_pack_init(&body);
+  dmi_pack_text(&body, "it ends");
+  told.body = dmi_pack_slice(&body);
+  dmi_mout_clear(&out);
+  assert_true(dmi_member_message(m, 1, &told, &out));
+  assert_string_equal(expect(DMI_MACT_FATAL)->text, "it ends");
+  assert_true(expect(DMI_MACT_FATAL)->flag);
+  dmi_slice_drop(&told.body);
+  dmi_member_free(m);
+}
+
 /* Others go on without a process that lives: it is told so, and ends alone. */
 static void test_taken_for_lost(void **state) {
   struct dmi_member *m = first(), *lost = make();
@@ -671,7 +695,8 @@ static void test_taken_for_lost(void **state) {
   dmi_mout_clear(&out);
   assert_true(dmi_member_message(lost, 1, &told, &out));
   assert_non_null(
-      strstr(expect(DMI_MACT_FATAL)->text, "process 2 (there) has lost its connection"));
+      strstr(expect(DMI_MACT_FATAL)->text, "process 2 (there, there/9) has lost its connection"));
+  assert_false(expect(DMI_MACT_FATAL)->flag);
   assert_null(strstr(expect(DMI_MACT_FATAL)->text, "ends the program"));
   dmi_slice_drop(&told.body);
   dmi_member_free(lost);
@@ -739,7 +764,7 @@ int main(void) {
       cmocka_unit_test(test_roots),
       cmocka_unit_test(test_many_roots),
       cmocka_unit_test(test_settings),
-      cmocka_unit_test(test_taken_for_lost),
+      cmocka_unit_test(test_all_end), cmocka_unit_test(test_taken_for_lost),
       cmocka_unit_test(test_whole_sentences),
       cmocka_unit_test(test_rubbish),
       cmocka_unit_test(test_redirect),

@@ -41,7 +41,7 @@ sub new {
   }
   close $_ for $in, $out;
   return bless { pid => $pid, questions => $questions, answers => $answers, buffer => '', number => 0,
-    waiting => {}, later => [], silent => {}, told => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
+    waiting => {}, later => [], silent => {}, program => {}, wait => $opt{wait} // \&_wait, ended => $opt{ended} // sub { exit 1 } }, $class;
 }
 
 # Asks a member (0: the one that we are connected with); `then` gets its lines, as hashes, or undef if
@@ -157,18 +157,13 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        @{ $self->{told}{ $member->{member} } }{qw(tag program)} = @{ $lines->[0] }{qw(tag program)} if $part eq 'process';
+        $self->{program}{ $member->{member} } = $lines->[0]{program} if $part eq 'process';
         if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
         elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }
       });
     }
     $self->run if $part eq 'process';
-  }
-  # Only a process itself knows its tag; of one that is silent it is that of an earlier look.
-  for my $member (@{ $all{members} }) {
-    my $tag = ($self->{told}{ $member->{member} } // {})->{tag};
-    $member->{tag} = $tag if defined $tag;
   }
   _name_program($self, \%all);
   $self->run;
@@ -182,7 +177,7 @@ sub all {
 # arguments.
 sub _name_program {
   my ($self, $all) = @_;
-  my @told = grep { defined } map { ($self->{told}{ $_->{member} } // {})->{program} } sort { $a->{process} <=> $b->{process} } @{ $all->{members} };
+  my @told = grep { defined } map { $self->{program}{ $_->{member} } } sort { $a->{process} <=> $b->{process} } @{ $all->{members} };
   $all->{program} = $told[0] if @told;
   my ($asked) = grep { $_->{asked} && defined $_->{port} } @{ $all->{members} } or return;
   $all->{asked_at} = ($asked->{host} =~ /:/ ? "[$asked->{host}]" : $asked->{host}) . ":$asked->{port}";

@@ -28,8 +28,8 @@ my $patience = 5;       # seconds in which a process that is killed has to end
 my $piece = 64 << 10;   # bytes of a program that are sent at once (--copy)
 
 # name, line (NodeFile), way, loop; changed => called with the member after each change of
-# state; lost => called with the member and the uid of a member without which, as it says, the program
-# goes on; fatal => called with the text of an error that ends the program; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
+# state; lost => called with the member and the event of a member without which, as it says, the program
+# goes on; fatal => called with the text of an error that ends the program in all processes; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -122,16 +122,41 @@ sub _happened {
     $self->{port} = $event->{port};
     $self->_enter('listening');
   }
-  elsif ($name eq 'member_lost') { $self->{lost}->($self, $event->{member}) }
+  elsif ($name eq 'member_lost') { $self->{lost}->($self, $event) }
   elsif ($name eq 'finalized') { $self->{finalized} = 1 }
+  elsif ($name eq 'stopping') { $self->{stops_with} = $event->{status} }
   elsif ($name eq 'error') { $self->_failed($event) }
   elsif ($name =~ /^(?:joined|opened|closed|left)\z/) {
-    $self->{identity} = { program => $event->{program}, member => $event->{member} }
-      if $name eq 'joined' && defined $event->{program};
+    $self->_is($event) if $name eq 'joined' && defined $event->{program};
     $self->_enter($name);
   }
   $self->_wrote('err', '');
   return;
+}
+
+# It has joined.
+sub _is {
+  my ($self, $event) = @_;
+  $self->{identity} = { program => $event->{program}, member => $event->{member} };
+  @$self{qw(dmi_id joined_pid)} = @$event{qw(id pid)};
+  return;
+}
+
+# For people: "process 2 (node7/2, pid 4711)", or "node7/2" until it has joined.
+sub called {
+  my ($self) = @_;
+  return defined $self->{dmi_id} ? "process $self->{dmi_id} ($self->{name}, pid $self->{joined_pid})" : $self->{name};
+}
+
+# What went wrong, for the line that tells its end; undef: nothing that its own lines have not told.  One that
+# was a member has written its reason itself; what ends all processes, one of them tells for all.
+sub news {
+  my ($self) = @_;
+  my $is_member = defined $self->{dmi_id} && defined $self->{how};
+  return if $is_member && $self->{ends_program} && $self->{status} == 1 << 8;
+  return $self->called . " $self->{how}" if $is_member;
+  return "$self->{name} (pid $self->{pid}) $self->{problem}" if ($self->{status} // 0) & 127;
+  return "$self->{name}: $self->{problem}";
 }
 
 # What it says last is why it ends, if it does.  A call of the program that fails is so only if nothing
@@ -142,7 +167,7 @@ sub _failed {
   return if $is_call && $self->{has_cause};
   $self->{has_cause} = !$is_call;
   $self->{last_words} = $event->{text};
-  return if $is_call || $event->{text} !~ /; this ends the program in all processes/;
+  return if !$event->{all};
   $self->{ends_program} = 1;
   $self->{fatal}->($event->{text});
   return;
@@ -182,7 +207,9 @@ sub _ended {
   $self->{status} = $status;
   # It was asked to leave before it could handle the signal, and ended: that counts as leaving.
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};
-  if ($status != 0) {
+  # That the program ends with a status of its own (DMI_exit) is no failure.
+  my $stopped = $self->{finalized} && defined $self->{stops_with} && $status == $self->{stops_with} << 8;
+  if ($status != 0 && !$stopped) {
     my $how = DMI::Status::text($status);
     # A process cannot know that it is to be killed: what it said before was about something else.
     my $why = ($status & 127) == POSIX::SIGKILL ? undef : $self->{last_words};

@@ -47,18 +47,28 @@ sub take {
   return $self->_lines($name, $stream, $lines);
 }
 
-# All processes will write this text, in a line `dmi: TEXT`: it is shown once.  Log files have it each time.
+# Several processes write this text, in a line `dmi: TEXT`, or others about the same: it is shown once, and
+# later only where it says more (is longer).  Log files have it each time.
 sub once {
-  my ($self, $text) = @_;
-  $self->{once}{"dmi: $text"} //= 0;
+  my ($self, $text, $about) = @_;
+  $self->{once}{"dmi: $text"} //= $self->{about}{$about} //= \(my $longest = 0);
   return;
+}
+
+# The line of a process, or '' if that was said.
+sub _unless_said {
+  my ($self, $line) = @_;
+  my $longest = $self->{once}{$line} // return "$line\n";
+  return '' if length $line <= $$longest;
+  $$longest = length $line;
+  return "$line\n";
 }
 
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { $self->_to_log($name, $lines) }
   if ($self->{once}) {
-    $lines =~ s/^(.*)\n/exists $self->{once}{$1} && $self->{once}{$1}++ ? '' : "$1\n"/gme;
+    $lines =~ s/^(.*)\n/$self->_unless_said($1)/gme;
     return if $lines eq '';
   }
   if ($self->{tag}) {

@@ -95,7 +95,7 @@ sub _new_member {
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
-    fatal => sub { $self->{output}->once($_[0]) },
+    fatal => sub { $self->{output}->once($_[0], $_[0]) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
@@ -323,11 +323,13 @@ sub _tell_of_death {
 
 sub _was_told { my ($member, $death) = @_; return grep { $_ == $death } @{ $member->{told} // [] } }
 
-# `member` says that the program goes on without the one with this number: no failure, then.
+# `member` says that the program goes on without another one, as all of them do: no failure, then.
 sub _survived {
-  my ($self, $member, $number) = @_;
+  my ($self, $member, $event) = @_;
   my $identity = $member->identity or return;
-  my $lost = $self->{known}{ _key_of({ %$identity, member => $number }) } or return;
+  my $key = _key_of({ %$identity, member => $event->{member} });
+  $self->{output}->once("$event->{name} is lost; $event->{effect}", $key);
+  my $lost = $self->{known}{$key} or return;
   return if $lost->{survived}++;
   $self->{failures}-- if delete $lost->{failed};
   return;
@@ -351,20 +353,17 @@ sub _ended {
 
 sub _judge {
   my ($self, $member) = @_;
-  my ($name, $problem) = ($member->name, $member->problem);
-  # What has ended the program is told once.
-  if ($member->{ends_program} && $problem ne $member->{how}) {
-    my $same = $self->{ended_by}{ $member->{last_words} } //= $name;
-    $problem = "$member->{how}, for the same reason as $same" if $same ne $name;
-  }
+  my $name = $member->name;
   if ($member->was_refused && $member->{door}->is_final && !defined $member->{door}->problem) {
     $self->say("$name: came too late, $member->{door}{name} has left");
     return;
   }
   $member->{again} = $self->_is_to_be_restarted($member);
   # When all are killed, the death of one is not reported.
-  $self->say("$name: $problem" . ($member->{again} ? '; it is started again in ' . _pause($member) . ' s' : ''))
-    unless $self->{aborted} && $member->state eq 'ended';
+  my $news = $member->news;
+  my $again = $member->{again} ? '; it is started again in ' . _pause($member) . ' s' : '';
+  $self->say(($news // $member->called . " $member->{how}") . $again)
+    if (defined $news || $again) && !($self->{aborted} && $member->state eq 'ended');
   return $self->_restart($member) if $member->{again};
   $self->{problems}++;
   $self->{failures}++ if $member->{failed} = !$member->{survived};
@@ -440,11 +439,13 @@ sub _look_for_end {
   return;
 }
 
+# That of the program: of its first process, or, if it went on without that, of DMI_exit; 1 if that is 0 and another
+# process has failed (dmirun(1), EXIT STATUS).
 sub _exit_status {
   my ($self) = @_;
   return 130 if $self->{aborted};
-  my $first = $self->{first};
-  my $status = $first->{survived} ? 0 : $first->{status} // 0;
+  my ($of) = $self->{first}{survived} ? grep { defined $_->{stops_with} } @{ $self->{members} } : $self->{first};
+  my $status = $of ? $of->{status} // 0 : 0;
   return 128 + ($status & 127) if $status & 127;
   return $status >> 8 if $status;
   return $self->{failures} || $self->{output_gone} ? 1 : 0;

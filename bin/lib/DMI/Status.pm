@@ -12,12 +12,11 @@ sub signal_name {
   return $name =~ /^(?!NUM)[A-Z]+\d*\z/ ? "SIG$name" : '';
 }
 
-# For the status that waitpid gives: "was killed by signal 11 (SIGSEGV)", "ended with status 3".
+# For the status that waitpid gives: "was killed by SIGSEGV", "ended with status 3".
 sub text {
   my ($status) = @_;
   my $signal = $status & 127 or return 'ended with status ' . ($status >> 8);
-  my $name = signal_name($signal);
-  return "was killed by signal $signal" . ($name && " ($name)");
+  return 'was killed by ' . (signal_name($signal) || "signal $signal");
 }
 
 1;
