@@ -19,6 +19,7 @@
 #include "node/dying.h"
 #include "node/pager.h"
 #include "node/parent.h"
+#include "node/profiler.h"
 #include "node/pulser.h"
 #include "node/runtime.h"
 #include "node/see.h"
@@ -194,6 +195,7 @@ static void on_signal(void *arg, int signo) {
       break;
     default:
       dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");
+      dmi_profiler_end(process); /* where a program that hangs waits is what it is for */
       process->host.end(130);
   }
 }

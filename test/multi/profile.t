@@ -116,6 +116,23 @@ like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\
   is(-s $file, $before, 'and so does --status');
 }
 
+# The third Ctrl+C: who hangs wants to know where.  Who is killed writes none, and that is told.
+{
+  local $ENV{TMPDIR} = $t->dir;
+  @all = begin('--profile', $file);
+  my ($first, $second) = @all;
+  like(run(2, '--profile', $file), qr/^dmirun: --profile \S+: no profile is in it: processes write theirs when they end, which none has done yet, or they were killed \(dmirun --json/, 'while it runs there is none');
+  $first->signal('INT');
+  $first->expect_event('closed');
+  $first->signal('INT');
+  $first->expect_err(qr/^dmi: still here: /m);
+  $first->signal('INT');
+  $first->wait_exit(130);
+  $second->wait_exit(1);
+  $shown = run(0, '--profile', $file);
+  like($shown, qr/^2 processes: .* DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +0x\w+ +4\.0 KiB +3: 100 %$/ms, 'the third Ctrl+C: both have written it, who was interrupted and who ended with it');
+}
+
 # Without it nothing is written, or told.
 unlink $file;
 @all = begin();

@@ -121,7 +121,7 @@ sub show {
   my ($path) = @_;
   open my $file, '<', $path or die "--profile $path: $! (dmirun --profile FILE ./prog makes it)\n";
   my $self = __PACKAGE__->new(<$file>);
-  die "--profile $path: no profile is in it" . ($self->unread ? '' : ' yet: processes write theirs when they end') . "\n" if !$self->processes;
+  die "--profile $path: no profile is in it" . ($self->unread ? '' : ': processes write theirs when they end, which none has done yet, or they were killed (dmirun --json shows those of a program that runs)') . "\n" if !$self->processes;
   return $self->text;
 }
 
