@@ -19,7 +19,8 @@
 #include "base/lock.h"
 #include "net/net_int.h"
 
-#define ENDING_SECONDS 2.0
+#define ENDING_SECONDS 2.0 /* in which nothing has arrived */
+#define ENDING_MOST 10.0   /* seconds in all: whoever reads a byte at a time holds up nobody */
 #define ENDING_LOOK 0.001
 
 /* The network whose daemon this thread is; NULL: none. */
@@ -111,6 +112,7 @@ static void on_wake(struct ev_loop *loop, struct ev_async *async, int events) {
   dmi_alive_begin(net);
   if (atomic_load(&net->stop) && !ev_is_active(&net->ending)) {
     ev_now_update(loop);
+    net->ending_end = ev_now(loop) + ENDING_MOST;
     net->ending_until = ev_now(loop) + ENDING_SECONDS;
     ev_timer_again(loop, &net->ending);
   }
@@ -156,6 +158,22 @@ static bool arrived(struct dmi_conn *conn) {
   return conn->got_eof || conn->link->ops->unacknowledged(conn->link) == 0;
 }
 
+/* Bytes that the other sides have got, as far as it is known. */
+static uint64_t arrived_bytes(struct dmi_net *net) {
+  uint64_t bytes = dmi_net_traffic(net).sent;
+  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next)
+    bytes -= conn->link->ops->unacknowledged(conn->link);
+  return bytes;
+}
+
+/* True if it does not pay to wait any more. */
+static bool ends_anyway(struct dmi_net *net, double now) {
+  const uint64_t bytes = arrived_bytes(net);
+  if (bytes != net->ending_arrived) net->ending_until = now + ENDING_SECONDS;
+  net->ending_arrived = bytes;
+  return now >= net->ending_until || now >= net->ending_end;
+}
+
 /* After dmi_net_stop: shuts the connections when all queues are empty, and ends the loop when
  * everything has arrived. (Closing earlier could destroy data in flight if the other side has
  * sent data that is not read.) */
@@ -171,7 +189,7 @@ static void on_ending(struct ev_loop *loop, struct ev_timer *timer, int events) 
     }
     if (!arrived(conn)) all = false;
   }
-  if (all || ev_now(loop) >= net->ending_until) ev_break(loop, EVBREAK_ALL);
+  if (all || ends_anyway(net, ev_now(loop))) ev_break(loop, EVBREAK_ALL);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

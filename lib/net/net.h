@@ -115,8 +115,8 @@ void dmi_net_set_dead_after(struct dmi_net *net, uint32_t seconds);
 /* Runs the loop in the calling thread until dmi_net_stop. When it returns, no thread borrows a
  * connection any more. */
 void dmi_net_run(struct dmi_net *net);
-/* Ends the loop when all queued messages have arrived, or after 2 s. Other processes take that
- * for a loss, unless dmi_net_close was called for them before. */
+/* Ends the loop when all queued messages have arrived, when nothing has arrived for 2 s, or after
+ * 10 s. Other processes take that for a loss, unless dmi_net_close was called for them before. */
 void dmi_net_stop(struct dmi_net *net);
 /* The same of a second network, in order: all that it is connected with are told by FIN, and what
  * is being connected is given up. */

@@ -262,12 +262,13 @@ struct dmi_net {
   struct ev_timer alive; /* checks data in flight: alive.c */
   _Atomic bool watching; /* [A] `alive` is active, or will be soon */
   struct ev_signal interrupt, terminate, hangup;
-  struct ev_timer ending; /* after dmi_net_stop: checks whether all is sent */
-  double ending_until;
-  struct dmi_net_traffic gone; /* bytes of connections and peers that are freed */
-  _Atomic bool posted;         /* [A] */
-  _Atomic bool stop;           /* [A] */
-  _Atomic bool halt;           /* [A] */
+  struct ev_timer ending;          /* after dmi_net_stop: checks whether all is sent */
+  double ending_until, ending_end; /* when to give up: if nothing arrives, and in any case */
+  uint64_t ending_arrived;         /* bytes, when it checked last */
+  struct dmi_net_traffic gone;     /* bytes of connections and peers that are freed */
+  _Atomic bool posted;             /* [A] */
+  _Atomic bool stop;               /* [A] */
+  _Atomic bool halt;               /* [A] */
   bool expect_close;
   dmi_uid_t uid; /* ours; 0: none */
   uint8_t program[16];
