@@ -37,6 +37,8 @@ class Status(Part):
 
     def __repr__(self):
         def short(value):
+            if isinstance(value, str) and len(value) > 40:
+                value = value[:37] + "..."
             return f"[{len(value)}]" if isinstance(value, list) else "..." if isinstance(value, Part) else repr(value)
         return f"dmi.Status({', '.join(f'{name}={short(self[name])}' for name in self if name != 'as_dict')})"
 

@@ -61,9 +61,9 @@ open my $page, '<', "$top/docs/architecture.md" or die $!;
 my $text = join '', <$page>;
 my ($section) = $text =~ /^## What is of the instance.*?\n(.*?)^## /ms or die 'no such section';
 my ($process, $thread) = split /^Of a thread are/m, $section;
-# What a build may do without: who calls main, and the order of locks in debug builds.
+# What a build may do without: the order of locks in debug builds.
 my %named = (process => {}, thread => {});
-$named{process}{$_} = 1 for grep { $_ ne 'node/main' } $process =~ m{`(\w+/\w+)`}g;
+$named{process}{$_} = 1 for $process =~ m{`(\w+/\w+)`}g;
 $named{thread}{$_} = 1 for $thread =~ m{`(\w+/\w+)`}g;
 my %has;
 for my $source (glob "$top/lib/*/*.c") {
