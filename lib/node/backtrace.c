@@ -21,9 +21,21 @@
 #include "access/access.h"
 #include "base/where.h"
 #include "node/runtime.h"
+#include "node/thread.h"
 
 #define FRAMES 64
 #define OWN 2 /* frames: dmi_backtrace_say, DMI_backtrace */
+
+/* Of a thread made by DMI_create the number in its name, as those who look at the program call it
+ * (dmirun --threads); of others the name. */
+static const char *short_name(const char *name) {
+  static const char *const before[] = {DMI_THREAD_NAME, DMI_THREAD_NAME_SHORT};
+  for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+    size_t len = strlen(before[i]);
+    if (strncmp(name, before[i], len) == 0) return name + len;
+  }
+  return name;
+}
 
 void dmi_backtrace_thread(struct dmi_safe *line) {
   char name[17] = "";
@@ -33,7 +45,7 @@ void dmi_backtrace_thread(struct dmi_safe *line) {
   }
   if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
   dmi_safe_add(line, "thread ");
-  dmi_safe_add(line, name);
+  dmi_safe_add(line, short_name(name));
 }
 
 void dmi_backtrace_who(struct dmi_safe *line) {

@@ -6,8 +6,8 @@
 
 #include "base/safe.h"
 
-/* Adds which thread calls: "thread dmi-thread 1"; and which of which process: "thread dmi-thread 1
- * of process 2".  Also in a handler of a signal. */
+/* Adds which thread calls: "thread 1"; and which of which process: "thread 1 of process 2".  Also in
+ * a handler of a signal. */
 void dmi_backtrace_thread(struct dmi_safe *line);
 void dmi_backtrace_who(struct dmi_safe *line);
 

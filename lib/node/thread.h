@@ -14,6 +14,12 @@
 struct dmi_process;
 struct dmi_threads;
 
+/* The name of a thread, which others see, is one of these and its number; names have at most 15
+ * characters. */
+#define DMI_THREAD_NAME "dmi-thread "
+#define DMI_THREAD_NAME_SHORT "dmi-t " /* from DMI_THREAD_NUMBER_LONG on */
+#define DMI_THREAD_NUMBER_LONG 10000
+
 struct dmi_threads *dmi_threads_new(void);
 /* Joins all pthreads, and frees the tables.  No thread may run user code any more. */
 void dmi_threads_free(struct dmi_threads *threads);

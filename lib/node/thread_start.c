@@ -26,7 +26,8 @@ struct create_reply {
 /* Sets the name that `ps -L`, `top -H` and debuggers show: at most 15 characters. */
 static void set_name(uint64_t number) {
   char name[16];
-  snprintf(name, sizeof name, number < 10000 ? "dmi-thread %llu" : "dmi-t %llu",
+  snprintf(name, sizeof name, "%s%llu",
+           number < DMI_THREAD_NUMBER_LONG ? DMI_THREAD_NAME : DMI_THREAD_NAME_SHORT,
            (unsigned long long)number);
   pthread_setname_np(pthread_self(), name);
 }

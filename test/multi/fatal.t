@@ -49,7 +49,7 @@ sub explains {
   like((grep { /^dmi:   / } @trace)[0], qr/^dmi:   fatal_dmi\.c:/, "$what: no functions of abort() above the program's") if $signal eq 'ABRT';
   my $near = join '|', $line + 1, $line + 2;
   like((grep { /^dmi:   / } @trace)[-1], qr/^dmi:   fatal_dmi\.c:\d+ \(DMI_(?:main|thread|function)\)$/, "$what: nothing below the program's first function")
-    if $first =~ /thread of DMI_main|dmi-thread|DMI_function/ && $first !~ /is used up/;
+    if $first =~ /thread of DMI_main|thread \d|DMI_function/ && $first !~ /is used up/;
   return like(join("\n", @trace), qr/^dmi:   fatal_dmi\.c:(?:$near) \($function\)$/m, "$what: from where");
 }
 
@@ -100,9 +100,9 @@ for my $process (grep { $_->name =~ /^(?:null|inside)$/ } @{ $t->{processes} }) 
 }
 
 # In other threads, and of another process: that one is named there, too.
-for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asserts => 1, qr/thread dmi-thread 1 of process 1/],
-  [fails => 1, qr/thread dmi-thread 1 of process 1/, '--on-error', 'abort'], [asks => 0, qr/DMI_function, in .* of process 0/],
-  $sanitized ? () : [stack => 1, qr/thread dmi-thread 1 of process 1/]) {
+for my $who ([abort => 1, qr/thread 1 of process 1/], [asserts => 1, qr/thread 1 of process 1/],
+  [fails => 1, qr/thread 1 of process 1/, '--on-error', 'abort'], [asks => 0, qr/DMI_function, in .* of process 0/],
+  $sanitized ? () : [stack => 1, qr/thread 1 of process 1/]) {
   my ($way, $ends, $text, @opts) = @$who;
   my @all = ($t->start($program, args => [$way, 1], name => "$way 0"));
   push @all, $t->start($program, join => $all[0], name => "$way 1", opts => \@opts);
@@ -111,12 +111,12 @@ for my $who ([abort => 1, qr/thread dmi-thread 1 of process 1/], [asserts => 1, 
   $lost->wait_exit(signal => $signal);
   explains($lost, $signal => qr/$text: .*/, "$way, of two");
   $other->wait_exit(1);
-  my ($thread) = "$text" =~ /(DMI_function|dmi-thread 1)/;
+  my ($thread) = "$text" =~ /(DMI_function|thread 1)/;
   my $pid = $lost->pid;
   my $place = !$names ? '' : $way eq 'stack' ? 'at fatal_dmi\.c:\d+ \(deep\)' : 'at fatal_dmi\.c:\d+ \((?:aborts|asserts|fails|DMI_function)\)';
   my $why = { abort => 'abort\(\) was called', asserts => 'fatal_dmi\.c:\d+: asserts: Assertion `zero == 1 && "no zero"\' failed',
     fails => 'DMI_write\(0x5, 8 bytes\) failed with DMI_EADDR \(dmirun --on-error abort\)' }->{$way} // '.+';
-  like($other->err, qr/^dmi: lost process $ends \(\S+\): killed by SIG$signal \($why\) in (?:thread )?$thread.* of pid $pid(?:, $place)?; this ends the program/m,
+  like($other->err, qr/^dmi: lost process $ends \(\S+\): killed by SIG$signal \($why\) in $thread.* of pid $pid(?:, $place)?; this ends the program/m,
     "$way, of two: the other one says who is lost, by which signal, and where");
 }
 

@@ -213,7 +213,7 @@ for my $tag (0, 1) {
 {
   my $fatal = $t->compile('test/multi/fatal_dmi.c');
   for my $way (['exits', qr//, qr/[^;\n]*/, 'ended with status 3'],
-    ['abort', qr/dmi:   [^\n]*\n(?:dmi: [^\n]*\n|\S+fatal_dmi\S*\n)*?/, qr/killed by SIGABRT \(abort\(\) was called\) in thread dmi-thread 1 of pid \d+[^\n;]*/, 'was killed by SIGABRT']) {
+    ['abort', qr/dmi:   [^\n]*\n(?:dmi: [^\n]*\n|\S+fatal_dmi\S*\n)*?/, qr/killed by SIGABRT \(abort\(\) was called\) in thread 1 of pid \d+[^\n;]*/, 'was killed by SIGABRT']) {
     my ($name, $trace, $why, $how) = @$way;
     $mw = start(-n => 2, $fatal, $name, 1);
     $mw->wait_exit(1);

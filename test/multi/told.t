@@ -29,7 +29,7 @@ sub wanted {
 # The thread that must be named: DMI_thread runs in one that DMI_create has made.
 sub who {
   my ($function) = @_;
-  return $function eq 'DMI_thread' ? qr/thread dmi-thread \d+ of process 0/ : qr/the thread of DMI_main of process 0/;
+  return $function eq 'DMI_thread' ? qr/thread \d+ of process 0/ : qr/the thread of DMI_main of process 0/;
 }
 
 # Each of the lines beside what it must say; `place` makes a pattern of line and function.
