@@ -10,6 +10,7 @@ use DMITest;
 use DMIWeb;
 use DMI::Json;
 use DMI::Web::Server;
+use DMI::Look ();
 use DMI::Web::State;
 
 if (my $why = DMIWeb::no_browser()) { plan(skip_all => $why) }
@@ -52,7 +53,8 @@ sub program {
       $mapping->{of}{ $member->{member} } = { map { $_ => $line->{$_} } qw(owned copies) };
     }
   }
-  return { time => 5000 + $second, members => \@members, objects => { 'page 0x200700000' => { kind => 'page', owner => 3, role => 'owner' } }, mappings => [map { $mapping{$_} } sort keys %mapping] };
+  my %all = (time => 5000 + $second, members => \@members, objects => { 'page 0x200700000' => { kind => 'page', owner => 3, role => 'owner' } }, mappings => [map { $mapping{$_} } sort keys %mapping]);
+  return { %all, hottest => [DMI::Look::hot_pages(\%all)] };
 }
 
 # The event of each second.

@@ -162,17 +162,19 @@ sub faulting {
       pool => { map { $_ => 0 } qw(used limit copies spilled) }, faults_now => $now },
     hot_of => { faults => 1000 }, hot => [map { { mapping => '0x10', page => $_, faults => $page{$_}, surely => $page{$_} - 10 } } sort keys %page]);
 }
+# As DMI::Look puts it together.
+sub with_hottest { my (%all) = @_; return { %all, hottest => [DMI::Look::hot_pages(\%all)] } }
 my @faulting = (faulting(1, 500, 3 => 610, 4 => 20), faulting(2, 100, 3 => 210), faulting(3, 0, 5 => 900), member(4, cores => 1, state => "member"));
-$text = DMI::LookText::status({ members => \@faulting, mappings => [] });
+$text = DMI::LookText::status(with_hottest(members => \@faulting, mappings => []));
 like($text, qr/^3 +0x10 \(not there any more\) +320 +0: 300, 1: 20 +\? +-\n4 +0x10 \(not there any more\) +5 +0: 5 +\? +-$/m, 'the hottest page first, with who asks for it');
-like(DMI::LookText::status({ members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }] }), qr/^3 +0x10 +320 +0: 300, 1: 20 +\? +-$/m, 'of a mapping that is there');
+like(DMI::LookText::status(with_hottest(members => \@faulting, mappings => [{ mapping => '0x10', page_size => 1, pages => 9, of => {} }])), qr/^3 +0x10 +320 +0: 300, 1: 20 +\? +-$/m, 'of a mapping that is there');
 unlike($text, qr/^5 +0x10/m, 'not one that is not asked for any more');
 my $made = { mapping => '0x10', page_size => 1, pages => 9, of => {}, call => 'DMI_mmap', place => "p.c:7 (\x1bf)" };
-$text = DMI::LookText::status({ members => \@faulting, mappings => [$made] });
+$text = DMI::LookText::status(with_hottest(members => \@faulting, mappings => [$made]));
 like($text, qr/^3 +0x10 +320 +0: 300, 1: 20 +\? +DMI_mmap at p\.c:7 \(\?f\)$/m, 'with the call that has made it, without control characters');
 like($text, qr/^0x10 +1 B +9 +- +- +- +DMI_mmap at p\.c:7 \(\?f\)$/m, 'and so the mapping');
-my $pages = { members => \@faulting, mappings => [{ mapping => '0x10', page_size => 256, pages => 9, home => 2, of => {} }] };
-is_deeply([map { "$_->{addr} of $_->{home}" } DMI::LookText::hot_pages($pages)], ['0x310 of 2', '0x410 of 2'], 'the address of a page, and whom to ask for its owner');
+my $pages = with_hottest(members => \@faulting, mappings => [{ mapping => '0x10', page_size => 256, pages => 9, home => 2, of => {} }]);
+is_deeply([map { "$_->{addr} of $_->{home}" } DMI::Look::hot_pages($pages)], ['0x310 of 2', '0x410 of 2'], 'the address of a page, and whom to ask for its owner');
 $pages->{objects} = { 'page 0x310' => { owner => 2, role => 'owner' }, 'page 0x410' => { owner => 4, silent => 1 } };
 like(DMI::LookText::status($pages), qr/^3 .* +1 +-\n4 .* +3, SILENT +-$/m, 'which process owns it');
 $pages->{objects} = { 'page 0x310' => { owner => 2, role => 'none' } };
@@ -184,7 +186,7 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
     my (@touched) = @_;
     my $uid = 0;
     my @members = map { my $of = $_; my $member = faulting(++$uid, 500, 3 => 600); %{ $member->{hot}[0] } = (%{ $member->{hot}[0] }, %$of); $member } @touched;
-    return DMI::LookText::status({ members => \@members, mappings => [] }) =~ /^page 3 of the mapping at 0x10: (.*): false sharing\? Give what each process needs a page of its own$/m ? $1 : '';
+    return DMI::LookText::status(with_hottest(members => \@members, mappings => [])) =~ /^page 3 of the mapping at 0x10: (.*): false sharing\? Give what each process needs a page of its own$/m ? $1 : '';
   };
   is($shares->({ wrote => [0, 8] }, { wrote => [8, 16] }), 'process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15', 'false sharing: two write different bytes');
   is($shares->({ wrote => [0, 9] }, { wrote => [8, 16] }), '', 'a byte that both write: none');
@@ -204,8 +206,8 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
   ($merged) = @{ DMI::Look::_mappings([{ member => 1, mappings => [$line->(call => { a => 1 }, place => [2]), $line->(call => 'DMI_mmap')] }]) };
   ok(!defined $merged->{call}, 'what is no text does not count');
 }
-$text = DMI::LookText::status({ members => [@faulting[2, 3]], mappings => [{ mapping => '0x10', page_size => 1, pages => 2,
-    of => { 3 => { owned => 0, copies => 1, faults => 7 } } }] });
+$text = DMI::LookText::status(with_hottest(members => [@faulting[2, 3]], mappings => [{ mapping => '0x10', page_size => 1, pages => 2,
+    of => { 3 => { owned => 0, copies => 1, faults => 7 } } }]));
 unlike($text, qr/hottest/, 'nobody asks for any');
 like($text, qr/^0x10 +1 B +2 +- +2: 1 +2: 7 +-$/m, 'a mapping with its faults');
 

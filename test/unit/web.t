@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../../bin/lib";
 use DMI::Json;
+use DMI::Look;
 use DMI::Web::Metrics;
 use DMI::Web::Pace;
 use DMI::Web::State;
@@ -72,10 +73,12 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   my %of = (mapping => '0x100', page_size => 8, pages => 2, home => 1, call => 'DMI_mmap', place => 'p.c:3 (f)', of => {});
   $members[0]{process_now} = process(faults_now => 50);
   @{ $members[0] }{qw(hot_of hot)} = ({ faults => 100 }, [{ mapping => '0x100', page => 1, faults => 100, surely => 90 }]);
-  $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [\%of] }, 2);
+  my %all = (%{ all(@members) }, mappings => [\%of]);
+  $all{hottest} = [DMI::Look::hot_pages(\%all)];
+  $event = DMI::Web::State::threads(\%all, 2);
   is($event->{mappings}[0]{made}, 'DMI_mmap at p.c:3 (f)', 'a mapping with the call that has made it');
   is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45', owner => '?', shared => '' }], 'a hot page');
-  $event = DMI::Web::State::threads({ %{ all(@members) }, mappings => [\%of], objects => { 'page 0x108' => { owner => 2, role => 'owner' } } }, 2);
+  $event = DMI::Web::State::threads({ %all, objects => { 'page 0x108' => { owner => 2, role => 'owner' } } }, 2);
   is($event->{hot}[0]{owner}, 1, 'with the process that owns it');
 }
 

@@ -7,7 +7,6 @@ use strict;
 use warnings;
 use DMI::Answer ();
 use DMI::Json ();
-use DMI::LookText ();
 use JSON::PP ();
 use POSIX ();
 
@@ -17,6 +16,7 @@ my %what = (members => 1, process => 2, mappings => 3, threads => 4, locks => 5,
 my $AT_ONCE = 8;      # questions without an answer: WINDOW of lib/node/see.c
 my $PATIENCE = 15;    # seconds in which something must come of the process that is asked
 my $PIECES = 4096;    # most of an answer: a faulty member may never come to its end
+my $HOTTEST = 10;     # pages that are told of
 my $HOPS = 8;         # members that are asked for the owner of a page, one after the other
 
 # command => [...]: what to start.  err => a handle for what it has to say (default: our stderr).  wait =>
@@ -169,6 +169,7 @@ sub all {
   $self->run;
   $all{mappings} = _mappings($all{members});
   $self->_objects(\%all);
+  $all{hottest} = [hot_pages(\%all)];
   $self->_hot_pages(\%all);
   return \%all;
 }
@@ -217,10 +218,48 @@ sub _objects {
   $self->run;
 }
 
+# How often a second each process asks others for a page, now: a part of all its faults, of which the last
+# thousands were looked at.  The hottest pages, each with `mapping`, `page`, `rate`, `by`: processes with their
+# rates, and `touched`: which bytes each of them wrote and read; if the mapping is there still, also the `addr` of
+# the page, and its `home`.  Pure.
+sub hot_pages {
+  my ($all) = @_;
+  my (%page, %there);
+  $there{ $_->{mapping} } = $_ for @{ $all->{mappings} };
+  for my $member (@{ $all->{members} }) {
+    my ($lately, $now) = (($member->{hot_of} // {})->{faults}, ($member->{process_now} // {})->{faults_now});
+    next if !$lately || !$now;
+    for my $hot (@{ $member->{hot} // [] }) {
+      my $rate = $hot->{surely} / $lately * $now;
+      next if $rate < 0.5;
+      my $page = $page{"$hot->{mapping} $hot->{page}"} //= { mapping => $hot->{mapping}, page => $hot->{page}, rate => 0, by => [], touched => {} };
+      $page->{rate} += $rate;
+      push @{ $page->{by} }, { process => $member->{process}, rate => $rate };
+      $page->{touched}{ $member->{process} } = { map { _bytes($_, $hot->{$_}) } qw(wrote read) };
+    }
+  }
+  my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
+  splice @hottest, $HOTTEST if @hottest > $HOTTEST;
+  for my $page (grep { $there{ $_->{mapping} } } @hottest) {
+    no warnings qw(portable numeric);    # addresses have 63 bits
+    my $mapping = $there{ $page->{mapping} };
+    $page->{addr} = sprintf '0x%x', hex($page->{mapping}) + $page->{page} * $mapping->{page_size};
+    $page->{home} = $mapping->{home};
+  }
+  return @hottest;
+}
+
+# (wrote => [first, last]): bytes of a page that a process has touched; nothing if that is not told.
+sub _bytes {
+  my ($what, $bytes) = @_;
+  return () if ref $bytes ne 'ARRAY' || grep { !/^\d+\z/ } @$bytes[0, 1];
+  return ($what => [$bytes->[0], $bytes->[1] - 1]);
+}
+
 # Asks the owners of the pages that are asked for most often.
 sub _hot_pages {
   my ($self, $all) = @_;
-  for my $page (grep { defined $_->{addr} } DMI::LookText::hot_pages($all)) {
+  for my $page (grep { defined $_->{addr} } @{ $all->{hottest} }) {
     my $object = $all->{objects}{"page $page->{addr}"} //= { kind => 'page', addr => $page->{addr} };
     $self->_follow($object, $page->{home}, $HOPS) if !$object->{asked}++;
   }

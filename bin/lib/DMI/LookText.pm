@@ -6,7 +6,6 @@ use strict;
 use warnings;
 use DMI::Waits ();
 
-my $HOTTEST = 10;       # pages that are shown
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
 my $NO_ANSWER = 'gives no answer: it is stopped, its DMI_function takes long, or its machine is silent';
 my $MOMENT = 1e9;       # ns of a wait that may be over before the last answer comes
@@ -131,43 +130,6 @@ sub made {
   return defined $mapping->{call} ? call($mapping) : '';
 }
 
-# How often a second each process asks others for a page, now: a part of all its faults, of which the
-# last thousands were looked at.  The hottest pages, each with `mapping`, `page`, `rate`, and `by`: texts; if
-# the mapping is there still, also the `addr` of the page, and its `home`.
-sub hot_pages {
-  my ($all) = @_;
-  my (%page, %there);
-  $there{ $_->{mapping} } = $_ for @{ $all->{mappings} };
-  for my $member (@{ $all->{members} }) {
-    my ($lately, $now) = (($member->{hot_of} // {})->{faults}, ($member->{process_now} // {})->{faults_now});
-    next if !$lately || !$now;
-    for my $hot (@{ $member->{hot} // [] }) {
-      my $rate = $hot->{surely} / $lately * $now;
-      next if $rate < 0.5;
-      my $page = $page{"$hot->{mapping} $hot->{page}"} //= { %$hot, rate => 0, by => [], touched => {} };
-      $page->{rate} += $rate;
-      push @{ $page->{by} }, sprintf '%s: %.0f', $member->{process}, $rate;
-      $page->{touched}{ $member->{process} } = { map { _bytes($_, $hot->{$_}) } qw(wrote read) };
-    }
-  }
-  my @hottest = sort { $b->{rate} <=> $a->{rate} || $a->{page} <=> $b->{page} } values %page;
-  splice @hottest, $HOTTEST if @hottest > $HOTTEST;
-  for my $page (grep { $there{ $_->{mapping} } } @hottest) {
-    no warnings qw(portable numeric);    # addresses have 63 bits
-    my $mapping = $there{ $page->{mapping} };
-    $page->{addr} = sprintf '0x%x', hex($page->{mapping}) + $page->{page} * $mapping->{page_size};
-    $page->{home} = $mapping->{home};
-  }
-  return @hottest;
-}
-
-# (wrote => [first, last]): bytes of a page that a process has touched; nothing if that is not told.
-sub _bytes {
-  my ($what, $bytes) = @_;
-  return () if ref $bytes ne 'ARRAY' || grep { !/^\d+\z/ } @$bytes[0, 1];
-  return ($what => [$bytes->[0], $bytes->[1] - 1]);
-}
-
 sub _apart {
   my ($one, $other) = @_;
   return !$one || !$other || $one->[1] < $other->[0] || $other->[1] < $one->[0];
@@ -196,13 +158,16 @@ sub false_sharing {
 
 sub hottest {
   my ($all) = @_;
-  my @hottest = hot_pages($all) or return '';
+  my @hottest = @{ $all->{hottest} // [] } or return '';
   my %there = map { $_->{mapping} => $_ } @{ $all->{mappings} };
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
   return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'owner', 'mapping made by'],
-    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), join(', ', @{ $_->{by} }), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest)
+    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), asked_by($_), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest)
     . join '', map { my $text = false_sharing($_); $text ? "\npage " . plain($_->{page}) . ' of the mapping at ' . plain($_->{mapping}) . ": $text\n" : () } @hottest;
 }
+
+# Which processes ask for a hot page, how often a second: "0: 300, 1: 20".
+sub asked_by { my ($page) = @_; return join ', ', map { sprintf '%s: %.0f', plain($_->{process}), $_->{rate} } @{ $page->{by} } }
 
 # Which process had a hot page when it was asked; `moving`: none, as the page was on its way.
 sub owner_of {

@@ -81,7 +81,7 @@ sub _mapping {
 sub _hot {
   my ($all, $hot) = @_;
   return { mapping => DMI::LookText::plain($hot->{mapping}), page => DMI::LookText::plain($hot->{page}),
-    rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::plain(join ', ', @{ $hot->{by} }),
+    rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::asked_by($hot),
     owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)), shared => DMI::LookText::false_sharing($hot) };
 }
 
@@ -102,7 +102,7 @@ sub threads {
     threads => [map { _thread($waits, $_) } @threads],
     deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
-    hot => [map { _hot($all, $_) } DMI::LookText::hot_pages($all)],
+    hot => [map { _hot($all, $_) } @{ $all->{hottest} // [] }],
     traffic => [map { _traffic($_) } grep { $_->{peers} } @{ $all->{members} }],
   };
 }
