@@ -149,6 +149,15 @@ $browser->size(420, 1200);
 $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
 DMIWeb::screenshot($t, $browser, 'page-64-narrow');
 
+# In no window a title is cut, nor what is in a cell; each is shown whole, or one can scroll to it.
+for my $width (600, 1280) {
+  $browser->size($width, 1200);
+  $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+  my $cut = $browser->value("[...document.querySelectorAll('h1, h2, .note, .sum, .legend span, .badge, th, td')].filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth"
+      . " || one.matches('.badge') && one.getBoundingClientRect().right > one.closest('td').getBoundingClientRect().right).map((one) => one.textContent)");
+  is(join('|', @$cut), '', "nothing is cut at $width pixels");
+}
+
 # Texts of others are text.
 my $evil = '<img src=x onerror="window.evil = 1">';
 show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silent => 1 });

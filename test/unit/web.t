@@ -82,6 +82,16 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   is($event->{hot}[0]{owner}, 1, 'with the process that owns it');
 }
 
+# Who is missing at a barrier is told once, of the first thread that waits there.
+{
+  my $waiting = sub { my ($number) = @_; return { thread => $number, number => $number, who => 'dmi', tid => $number, call => 'DMI_local_barrier_sync', place => 'p.c:1 (f)', waits => 'barrier', ns => 5e9, addr => '0xa', size => 4, op => "op$number" } };
+  my @members = (member(1, threads => [map { $waiting->($_) } 1 .. 3], barriers => [map { { barrier => '0xa', thread => $_ } } 1 .. 3]),
+    member(2, threads => [{ thread => 1, number => 1, who => 'dmi', tid => 1, call => 'DMI_read', place => 'p.c:2 (g)' }], barriers => [{ barrier => '0xa', thread => 1 }]));
+  my $event = DMI::Web::State::threads({ %{ all(@members) }, objects => { 'barrier 0xa' => { arrived => 3, needed => 4, owner => 1 } } }, 2);
+  is(scalar(grep { /still missing/ } map { $_->{waits} // '' } @{ $event->{threads} }), 1, 'who is still missing at a barrier: once');
+  is($event->{threads}[2]{waits}, 'waits at the barrier at 0xa, as thread 1 of process 0 (h1)', 'the others wait as that one');
+}
+
 # ---- Metrics -----------------------------------------------------------------------------------
 
 {
