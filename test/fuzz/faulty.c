@@ -467,12 +467,29 @@ static bool coordinator_attack(struct dmi_net *net, struct dmi_msg *msg) {
   }
 }
 
+/* An answer that goes to who asks for a viewer: before it some that it has not asked for, and twice
+ * what it has. */
+static bool lie_of_answer(struct dmi_net *net, uint32_t to, const struct dmi_msg *msg) {
+  if (msg->type != DMI_SEE_ANSWER) return false;
+  for (uint32_t i = 0; i < 8; i++) {
+    struct dmi_msg extra = copy_of(msg);
+    if (i < 6) extra.seen.number = i < 3 ? extra.seen.number + i : (uint32_t)mix(&rng);
+    extra.seen.how = (uint32_t)(mix(&rng) % 2 ? mix(&rng) % 3 : 0);
+    if (mix(&rng) % 2) extra.seen.next = mix(&rng);
+    if (mix(&rng) % 2) change_slice(&extra.body, 0);
+    transmit(net, to, &extra);
+  }
+  return true;
+}
+
 /* With the lock held.  True: the attack was carried out (once), and msg sent; else that goes out as
  * it is. */
 static bool carry_out(struct dmi_net *net, uint32_t to, struct dmi_msg *msg) {
   bool done;
   if (attacks == TOO_MUCH || attacks == LOST_YOURSELF) {
     done = member_attack(net);
+  } else if (attacks == SEEN_LIES) {
+    done = lie_of_answer(net, to, msg);
   } else if (attacks >= FIRST_ATTACK_OF_COORDINATOR) {
     done = coordinator_attack(net, msg);
   } else {

@@ -24,6 +24,7 @@ enum attack {
   FAIL_WITHOUT,  /* a READ has failed, without an error */
   TOO_MUCH,      /* for a coordinator that the other is not, and will not be */
   LOST_YOURSELF, /* the coordinator is told that it was lost */
+  SEEN_LIES,     /* answers to nobody's questions, twice, of no kind, without an end */
   FIRST_ATTACK_OF_COORDINATOR,
   RESULT_EMPTY = FIRST_ATTACK_OF_COORDINATOR, /* a mapping whose pages have no bytes */
   RESULT_HOME,                                /* a mapping whose home is not there */

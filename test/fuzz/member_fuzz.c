@@ -11,6 +11,9 @@
  * what the faulty one kept must at least hear the third SIGINT. None may die of a signal, use more
  * memory than the limit, or have a sanitizer speak. What one seed does depends on timing.
  *
+ * Meanwhile somebody looks: asks a correct member about the faulty one, which answers as it does
+ * everything.
+ *
  * The faulty process is a correct one, too, but for what faulty.c does to its messages.
  */
 #ifndef _GNU_SOURCE
@@ -249,11 +252,10 @@ static void limit_memory(void) {
 #endif
 }
 
+static const struct dmi_program program = {
+    .main = DMI_main, .thread = DMI_thread, .function = DMI_function, .mark = DMI_PROGRAM_MARK};
+
 static void be_process(bool is_faulty, uint16_t join, int ready, int lines) {
-  const struct dmi_program program = {.main = DMI_main,
-                                      .thread = DMI_thread,
-                                      .function = DMI_function,
-                                      .mark = DMI_PROGRAM_MARK};
   char name[] = "member_fuzz", *argv[] = {name, NULL}, text[16];
   setenv("DMI_KEY_FILE", key_file, 1);
   setenv("DMI_LISTEN_PORT", "0", 1);
@@ -302,6 +304,61 @@ static uint16_t start(struct process *process, bool is_faulty, uint16_t join) {
   return (uint16_t)atoi(text);
 }
 
+/* ---- Who looks ------------------------------------------------------------------------------- */
+
+#define LOOKERS 2
+#define QUESTIONS 8 /* so many may be without an answer: WINDOW of lib/node/see.c */
+
+struct looker {
+  pid_t pid;
+  int questions; /* it ends when nobody can write there any more */
+};
+
+static void be_looker(uint16_t port, int questions) {
+  char name[] = "member_fuzz", *argv[] = {name, NULL}, text[16];
+  int nowhere = open("/dev/null", O_WRONLY);
+  setenv("DMI_KEY_FILE", key_file, 1);
+  setenv("DMI_SEE", "1", 1);
+  setenv("DMI_JOIN_HOST", "127.0.0.1", 1);
+  snprintf(text, sizeof text, "%u", port);
+  setenv("DMI_JOIN_PORT", text, 1);
+  limit_memory();
+  dup2(questions, STDIN_FILENO);
+  dup2(nowhere, STDOUT_FILENO);
+  dup2(nowhere, STDERR_FILENO);
+  close_range(STDERR_FILENO + 1, ~0U, 0); /* the questions of others */
+  exit(dmi_start(1, argv, &program));
+}
+
+/* Asks the process at `port` about the member `of`. */
+static struct looker look(uint16_t port, unsigned of, uint64_t *rng) {
+  struct looker looker;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("no pipe", NULL);
+  looker.questions = ends[1];
+  for (int i = 0; i < QUESTIONS; i++)
+    dprintf(ends[1], "%d %u 0 %" PRIu64 "\n", (int)(1 + mix(rng) % 14), of,
+            UINT64_C(0x100000000) + mix(rng) % 9000);
+  looker.pid = fork();
+  if (looker.pid < 0) fail("no process", NULL);
+  if (looker.pid == 0) {
+    close(ends[1]);
+    be_looker(port, ends[0]);
+  }
+  close(ends[0]);
+  return looker;
+}
+
+static void end_look(const struct looker *looker) {
+  struct process process = {.pid = looker->pid, .lines = -1};
+  close(looker->questions);
+  if (waitpid(looker->pid, &process.status, 0) != looker->pid) fail("no status", &process);
+  if (WIFSIGNALED(process.status) || WEXITSTATUS(process.status) > 1)
+    fail("who looks has not ended in order", &process);
+}
+
+/* ---- Their ends ------------------------------------------------------------------------------ */
+
 /* Waits at most so long until all that are correct (or, with `all`, every one) have ended.  True:
  * they have. */
 static bool wait_for_ends(struct process *process, bool all, int64_t ms) {
@@ -348,12 +405,17 @@ static void run(void) {
   if (attack_of(seed) == LOST_YOURSELF || attack_of(seed) == TOO_MUCH) who = 1;
   if (attack_of(seed) == COORD_LIES) leaves = 0;
   if (attack_of(seed) == OUT_FOR_EVER) leaves = 1;
-  uint16_t port = 0;
+  struct looker lookers[LOOKERS];
+  int looking = 0;
+  uint16_t port = 0, asked = 0;
   for (int i = 0; i < PROCESSES; i++) {
     uint16_t got = start(&process[i], i == who, port);
     if (i == 0 && (port = got) == 0) fail("the first did not start", &process[0]);
+    if (i != who && got) asked = got;
   }
   if (wait_for_ends(process, false, 300 * slow)) goto ended;
+  while (looking < LOOKERS) /* now it is a member, of which others can be asked */
+    lookers[looking++] = look(asked, (unsigned)who + 1, &state);
   if (leaves < PROCESSES && !process[leaves].over) kill(process[leaves].pid, SIGINT);
   wait_for_ends(process, false, 2500 * slow);
   if (!process[who].over) kill(process[who].pid, SIGKILL);
@@ -379,6 +441,8 @@ ended:
     close(process[i].end);
     close(process[i].lines);
   }
+  while (looking > 0)
+    end_look(&lookers[--looking]);
 }
 
 int main(int argc, char **argv) {
