@@ -21,8 +21,9 @@ esac
 passed=0
 failed=0
 skipped=0
+ahead= # what builds for a later suite
 log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; [ -z "$ahead" ] || kill -s KILL -- "-$ahead"' EXIT
 trap 'exit 1' INT TERM HUP
 
 # suite NAME DIR [pattern ...]: runs the suite of a build and adds up its last line.
@@ -61,6 +62,20 @@ built() {
   return 1
 }
 
+# build_ahead DIR [configure options]: begins to build for a later suite, with what the tests of this one leave of
+# the processors: these often wait.  await_ahead comes before `built`, which says what failed.
+build_ahead() {
+  # shellcheck disable=SC2016
+  dmi_installed=$dmi_installed setsid nice -n 19 sh -c 'installed=$dmi_installed; . .ci/prepare
+    dmi_installed=$installed; dmi_build "$@" && make -j2 -C "$1" check-programs' build_ahead "$@" > /dev/null 2>&1 &
+  ahead=$!
+}
+
+await_ahead() {
+  [ -z "$ahead" ] || wait "$ahead"
+  ahead=
+}
+
 # Is what `make dist` packs complete?  One more test, which has its own few tests.
 distcheck() {
   echo '== make distcheck'
@@ -84,7 +99,13 @@ if ! dmi_install_packages $dmi_build_packages $dmi_test_packages; then
 fi
 # Deadlines are for quiet machines; a suite that nobody watches has time.
 export DMI_TEST_SLOW=4
+# Sanitizers: programs link the static library, and who links the shared one (Python) is not tested with them: half
+# as much to compile.
+asan='build-asan --enable-werror --disable-shared --enable-sanitizer=address,undefined'
+tsan='build-tsan --enable-werror --disable-shared --enable-sanitizer=thread'
 if built build --enable-werror; then
+  # shellcheck disable=SC2086
+  [ -n "$quick" ] || build_ahead $asan
   suite 'plain' build
   # Processes of one host talk by shared memory; what depends on how they do, once more by TCP.
   if [ -z "$quick" ]; then
@@ -97,14 +118,19 @@ fi
 [ -z "$quick" ] || finish
 distcheck
 
-# Sanitizers make everything several times slower: fewer rounds, longer deadlines.  Programs link the static
-# library, and who links the shared one (Python) is not tested with them: half as much to compile.
+# Sanitizers make everything several times slower: fewer rounds, longer deadlines.
 export DMI_TEST_SCALE=small DMI_TEST_SLOW=8
-built build-asan --enable-werror --disable-shared --enable-sanitizer=address,undefined &&
+await_ahead
+# shellcheck disable=SC2086
+if built $asan; then
+  build_ahead $tsan
   suite 'address and undefined sanitizers' build-asan test/unit test/sim test/nodes test/multi test/fuzz
+fi
 
 # The thread sanitizer of older compilers does not run where addresses are randomized too widely.
 if setarch -R true 2> /dev/null; then no_randomization='setarch -R'; fi
-built build-tsan --enable-werror --disable-shared --enable-sanitizer=thread &&
+await_ahead
+# shellcheck disable=SC2086
+built $tsan &&
   suite 'thread sanitizer' build-tsan test/unit test/nodes test/multi
 finish

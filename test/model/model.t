@@ -1,5 +1,6 @@
 #!/usr/bin/perl
 # model.t - the protocol's model: the quick configurations, in a soak all of them.
+# Takes long: each configuration is compiled and searched.
 use strict;
 use warnings;
 use File::Basename qw(dirname);

@@ -89,6 +89,9 @@ verdict('skipped checks', '2 passed, 0 failed, 1 skipped', qr{test/multi/some\.t
     { 'a.t' => "die if -e '$top/x.begun';\n$good", 'x.t' => "${waits}open my \$file, '>', '$top/x.begun' or die;\n$good" }, '-j', 1);
 }
 
+verdict('what takes long first', '3 passed, 0 failed', qr/b\.t\n.*a\.t\n.*c\.t/, {},
+  { 'b.t' => "# Takes long: here, not at all.\n$good", map { ("$_.t" => $good) } qw(a c) }, '-j', 1);
+
 verdict('silent program', '1 passed, 1 failed', qr/silent: it printed nothing/,
   { u => $cmocka, silent => 'true' }, {});
 verdict('program without a count', '0 passed, 1 failed', qr/shows no count/,

@@ -2,6 +2,7 @@
 # cxx.t - C++: dmi.hpp does what it says with g++ and clang++, with exceptions and with codes, and
 # without a warning; what cannot be right does not compile, and says why; an exception that nobody
 # catches is reported, and ends what it says; the examples in C++ compute what those in C do.
+# Takes long: compilers of C++ do.
 use strict;
 use warnings;
 use FindBin;

@@ -8,6 +8,7 @@
 # soak form, for a quiet machine, fails when something but a flood makes it more than 1.3 times.  (How
 # long a lap takes in a flood depends on what is left of the machine beside the flood.)  Of a flood it
 # asks how much time of a processor each connection costs, which does not depend on that.
+# Takes long: many attacks, one after the other.
 use strict;
 use warnings;
 use FindBin;

@@ -3,6 +3,8 @@
 # one side goes on, the other ends with a line (dmirun --survive).
 #
 #   survive_cut.t [cuts]     DMI_TEST_SEED chooses who is cut off
+#
+# Takes long: ten cuts, one after the other.
 use strict;
 use warnings;
 use FindBin;

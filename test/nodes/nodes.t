@@ -7,6 +7,8 @@
 #
 #   nodes.t [NAME ...]         only these scripts
 #   DMI_TEST_NODES=tcp         over loopback
+#
+# Takes long: nearly thirty scripts.
 use strict;
 use warnings;
 use FindBin;
