@@ -2,6 +2,7 @@
 # events.t - the table of events in docs/events.md is that of lib/base/event_table.h, row by row;
 # each event is emitted somewhere, and no others are.  The checks themselves are tested with wrong
 # rows.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use FindBin;

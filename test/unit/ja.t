@@ -3,6 +3,7 @@
 # the same programs, commands and names; links and names that exist; the words of the glossary.
 #
 # Each check is a function that returns the faults of texts; the first part shows that it finds them.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use utf8;

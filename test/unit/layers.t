@@ -6,6 +6,7 @@
 # used outside of its folder, each struct tag defined in one place, and each prefix (the word after
 # dmi_) of functions for others used in one folder.  The checks themselves are tested with small
 # trees that break each rule.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use File::Basename qw(dirname);

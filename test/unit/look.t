@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # look.t - what dmirun --threads makes of the answers of all processes: who holds a lock, who has not
 # come to a barrier, which circles are deadlocks; and answers that make no sense do no harm.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;

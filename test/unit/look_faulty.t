@@ -3,6 +3,7 @@
 # much, twice, in pieces without an end, or never) gets something to see, or a reason, within bounds.
 #
 # The program that asks, which only passes answers on, is played by this file.  What it says depends on a seed.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;

@@ -2,6 +2,7 @@
 # messages.t - the table of messages in docs/wire.md is that of lib/msg/table.h, row by row, with the
 # fields that lib/msg/msg.h gives each; and each message of membership has its row in
 # docs/membership.md.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use FindBin;

@@ -2,6 +2,7 @@
 # options.t - what can be set when a process starts is one table, lib/node/option_table.h: dmirun
 # has its options, prints them and sets their variables, and dmi(7) describes each, with its option
 # and its default.  The checks themselves are tested with wrong rows.
+# Not in the small form: what it tests is Perl and a text.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

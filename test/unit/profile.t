@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # profile.t - what dmirun --profile FILE shows: places of several processes are one, the most expensive
 # first; only the last program of a file; lines that are none do no harm.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;

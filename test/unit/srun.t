@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # srun.t - what dmimw does with the variables of a Slurm allocation, and with the options for jobs
 # that join; without Slurm, by substitutes for its commands.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use Cwd qw(abs_path);

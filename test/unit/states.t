@@ -2,6 +2,7 @@
 # states.t - the tables of states in the documentation are those of the code.
 #
 # The handover: rows | from | to | of docs/protocol.md, R8, against may[] of lib/core/handover.c.
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use FindBin;

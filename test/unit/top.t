@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # top.t - what dmirun --top makes of answers and keys: rates, order, the chosen process, and lines that fit
 # into any window, whatever a process has said.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;

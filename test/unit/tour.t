@@ -2,6 +2,7 @@
 # tour.t - the tour in docs/architecture.md is correct: each file that it names exists in lib/, and
 # each function stands in the file that is named after it.  (`f`, `g` (`core/x.c`): both are in
 # core/x.c.)
+# Not in the small form: what it tests is a text.
 use strict;
 use warnings;
 use FindBin;

@@ -2,6 +2,7 @@
 # types.t - numbers of different meaning cannot be mixed (lib/msg/types.h, lib/base/id.h): each
 # snippet is compiled, and must be refused where it mixes them, and accepted where it does not.
 # Headers of the layers above say dmi_uid_t and dmi_pageno_t where those are meant.
+# Not in the small form: what it tests is what a compiler refuses.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # web.t - what dmirun --web makes of the answers of all processes: what its page gets, metrics, and how
 # often it looks.
+# Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
 use FindBin;
