@@ -134,14 +134,20 @@ int32_t DMI_check(DMI_local_status_t *status, int32_t *ret_ptr);
 /*
  * The beginning of the program: called once, in the process that was started without -i, with the
  * arguments that follow the program's name on the command line of dmirun.  Every program must
- * define it.  When it has returned and no DMI thread runs anywhere, all processes end.
+ * define it.  When it has returned and no DMI thread runs anywhere, all processes end.  It may end
+ * by pthread_exit, too; exit() ends its process at once, which the others lose: DMI_exit
+ * (dmi_ext.h) ends all of them.
  */
 void DMI_main(int argc, char **argv);
 
 /*
  * The body of a thread that DMI_create starts.  `addr` is what DMI_create was given, usually the
- * global address of the thread's arguments.  DMI_join stores the value that it returns.  A program
- * that creates threads must define it.
+ * global address of the thread's arguments.  DMI_join stores the value that it returns, or has
+ * given to pthread_exit.  A program that creates threads must define it.
+ *
+ * pthread_cancel has no effect on such a thread, as it could end a call of DMI in the middle.  A
+ * thread may allow it (pthread_setcancelstate) for code that calls nothing of DMI; its value is -1
+ * then.
  */
 int64_t DMI_thread(int64_t addr);
 

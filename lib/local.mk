@@ -315,6 +315,8 @@ node_sources = \
 	lib/node/actions_view.c \
 	lib/node/dying.c \
 	lib/node/dying.h \
+	lib/node/exits.c \
+	lib/node/exits.h \
 	lib/node/fatal.c \
 	lib/node/fatal.h \
 	lib/node/fatal_int.h \

@@ -182,6 +182,7 @@ static const char *ended_by_signal(const struct dmi_process *process) {
  * send SIGHUP: none of them may end a process that is leaving in order.  SIGKILL does. */
 static void on_signal(void *arg, int signo) {
   struct dmi_process *process = arg;
+  struct dmi_safe told = {.len = 0};
   if (signo == SIGTERM) dmi_parent_look(process->parent);
   if (process->signals > 0 && signo != SIGINT) return;
   switch (++process->signals) {
@@ -195,6 +196,10 @@ static void on_signal(void *arg, int signo) {
       break;
     default:
       dmi_say(&process->stream, DMI_LOG_ERROR, "member", "ended by Ctrl+C");
+      dmi_safe_add(&told, "ended at once by a third Ctrl+C (SIGINT) to pid ");
+      dmi_safe_number(&told, (uint64_t)getpid());
+      dmi_dying_tell(&told);
+      dmi_dying_wait();
       dmi_profiler_end(process); /* where a program that hangs waits is what it is for */
       process->host.end(130);
   }

@@ -16,6 +16,7 @@
 #include "base/safe.h"
 #include "node/backtrace.h"
 #include "node/check.h"
+#include "node/exits.h"
 #include "node/fatal.h"
 #include "node/parent.h"
 #include "node/runtime.h"
@@ -71,8 +72,16 @@ static void begin_file_limit(void) {
     (void)sigaction(SIGXFSZ, &action, NULL);
 }
 
+/* The thread of main() has called pthread_exit in DMI_main, and the program has ended. */
+static void over(struct dmi_process *process, int status) {
+  dmi_exits_end();
+  dmi_runtime_free(process);
+  exit(status);
+}
+
 static int run(const struct dmi_program *program, int argc, char **argv) {
-  const struct dmi_host host = {.signals = true, .only = true, .err = STDERR_FILENO, .end = _exit};
+  const struct dmi_host host = {
+      .signals = true, .only = true, .err = STDERR_FILENO, .end = _exit, .over = over};
   struct dmi_process *process = dmi_runtime_new(program, &host);
   struct dmi_config config = {0};
   char wrong[DMI_CONFIG_WRONG];
@@ -103,7 +112,9 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   dmi_machine_raise_files();
   process->parent = dmi_parent_new(config.parent, config.grace, &process->stream, &good);
   if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);
+  dmi_exits_begin();
   status = dmi_runtime_run(process, argc, argv);
+  dmi_exits_end();
   dmi_runtime_free(process);
   return status;
 }

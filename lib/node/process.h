@@ -58,6 +58,9 @@ struct dmi_host {
   bool only;               /* threads that the program makes itself belong to it */
   int err;                 /* descriptor for lines that people read */
   void (*end)(int status); /* ends the OS process at once; does not return */
+  /* The process has run to its end in a thread that has called pthread_exit, so dmi_runtime_run
+   * does not return: does what follows it.  NULL: nothing. */
+  void (*over)(struct dmi_process *process, int status);
   /* Makes the transport between processes, which the network then owns.  NULL: TCP. */
   struct dmi_transport *(*transport)(void *arg);
   void *arg;
@@ -84,6 +87,7 @@ struct dmi_process {
   struct dmi_uids *_Atomic uids; /* each view replaces it and retires the old one */
   _Atomic uint64_t uids_number;  /* of `uids`, changed behind it; no other process has the same */
   struct dmi_pager *pager;       /* own lock */
+  pthread_t daemon;              /* the daemon thread, joined by the one that runs DMI_main */
   struct dmi_mutex recover_lock; /* of struct dmi_recover_env */
   const char *_Atomic elastic;   /* what handles all notices: DMI_farm_run, ...; NULL: nothing */
 

@@ -40,6 +40,7 @@
 #include "node/actions.h"
 #include "node/calls.h"
 #include "node/dying.h"
+#include "node/exits.h"
 #include "node/fatal.h"
 #include "node/key.h"
 #include "node/openxm.h"
@@ -356,12 +357,20 @@ static void signals(const struct dmi_process *process, int how) {
   pthread_sigmask(how, &set, NULL);
 }
 
-static void *daemon_start(void *arg) {
+/* The daemon thread ends by pthread_exit: it has run code of the program only in DMI_function. */
+static void daemon_exits(void *process) {
+  dmi_exits_thread(process, "DMI_function");
+}
+
+DMI_EXITS_JUMP static void *daemon_start(void *arg) {
   void *stack = dmi_fatal_stack(); /* for DMI_function */
   pthread_setname_np(pthread_self(), "dmi-daemon");
   signals(arg, SIG_UNBLOCK);
   dmi_runtime_enter(arg);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_push(daemon_exits, arg);
   daemon_body(arg);
+  pthread_cleanup_pop(0);
   dmi_fatal_stack_free(stack);
   return NULL;
 }
@@ -376,12 +385,48 @@ static void keep_args(struct dmi_process *process, int argc, char **argv) {
   dmi_pack_free(&args);
 }
 
+static void main_begins(struct dmi_process *process) {
+  is_main = true;
+  dmi_doing_enter(&process->access.doings, DMI_DOING_MAIN, 0);
+}
+
+/* DMI_main, or DMI_recover, is over. */
+static void main_over(struct dmi_process *process, bool good) {
+  if (process->remote) process->program.remote->ends(process->remote);
+  is_main = false;
+  dmi_doing_leave();
+  dmi_threads_main_ends(process, good);
+}
+
+/* Until the program has ended; returns the exit status. */
+static int wait_for_end(struct dmi_process *process) {
+  pthread_join(process->daemon, NULL);
+  atomic_store(&process->access.active, 0);
+  process_end(process);
+  if (process->finished) dmi_emit(&process->stream, finalized);
+  return process->exit_code;
+}
+
+static void over(struct dmi_process *process) {
+  const int status = wait_for_end(process);
+  if (process->host.over) process->host.over(process, status);
+}
+
+/* DMI_recover has called pthread_exit: as if it had returned.  It runs in no other process, as the
+ * program ends when this one is lost. */
+static void recover_exits(void *arg) {
+  struct dmi_process *process = arg;
+  if (dmi_in_function) dmi_exits_thread(process, "DMI_function");
+  main_over(process, true);
+  over(process);
+}
+
 /* Waits until DMI_main was lost with another process, and goes on in its place; or for the end. */
-static void recover(struct dmi_process *process) {
+DMI_EXITS_JUMP static void recover(struct dmi_process *process) {
   struct dmi_slice args;
   int argc = 0;
   char **argv, *bytes;
-  bool good;
+  bool good = true;
   if (dmi_status_wait(&process->recover_now) != DMI_OK) return;
   args = dmi_member_args(process->member); /* they never change */
   bytes = dmi_xalloc(args.len + 1, 1);
@@ -389,13 +434,11 @@ static void recover(struct dmi_process *process) {
   argv = dmi_xalloc(args.len + 1, sizeof(*argv)); /* more than enough, and ends with NULL */
   for (size_t at = 0; at < args.len; at += strlen(bytes + at) + 1)
     argv[argc++] = bytes + at;
-  is_main = true;
-  dmi_doing_enter(&process->access.doings, DMI_DOING_MAIN, 0);
+  main_begins(process);
+  pthread_cleanup_push(recover_exits, process);
   good = process->program.recover(argc, argv, (int32_t)process->main_lost_with.n) != DMI_FALSE;
-  if (process->remote) process->program.remote->ends(process->remote);
-  is_main = false;
-  dmi_doing_leave();
-  dmi_threads_main_ends(process, good);
+  pthread_cleanup_pop(0);
+  main_over(process, good);
   free(argv);
   free(bytes);
 }
@@ -406,11 +449,32 @@ static void note_command(struct dmi_process *process, int argc, char **argv) {
     at += (size_t)snprintf(process->command + at, most - at, "%s%s", i ? " " : "", argv[i]);
 }
 
-int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
-  pthread_t daemon;
+/* DMI_main has called pthread_exit: as if it had returned.  What follows happens here, as nothing
+ * returns from a thread that ends. */
+static void main_exits(void *arg) {
+  struct dmi_process *process = arg;
+  if (dmi_in_function) dmi_exits_thread(process, "DMI_function");
+  main_over(process, true);
+  recover(process);
+  over(process);
+}
+
+static void init_exits(void *process) {
+  dmi_exits_thread(process, "DMI_init");
+}
+
+DMI_EXITS_JUMP static void run_init(struct dmi_process *process, int argc, char **argv) {
+  if (!process->program.init) return;
+  pthread_cleanup_push(init_exits, process);
+  process->program.init(argc, argv);
+  pthread_cleanup_pop(0);
+}
+
+DMI_EXITS_JUMP int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   note_command(process, argc, argv);
   signals(process, SIG_BLOCK); /* also in the threads that DMI_init starts */
-  if (process->program.init) process->program.init(argc, argv);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  run_init(process, argc, argv);
   dmi_runtime_enter(process);
   if (process->host.only) atomic_store(&dmi_runtime_only, process);
   if (!dmi_openxm_begin(process)) {
@@ -422,25 +486,19 @@ int dmi_runtime_run(struct dmi_process *process, int argc, char **argv) {
   dmi_status_begin(&process->recover_now);
   if (!joins(process)) keep_args(process, argc, argv);
   if (!dmi_pager_start(process->pager) ||
-      pthread_create(&daemon, NULL, daemon_start, process) != 0) {
+      pthread_create(&process->daemon, NULL, daemon_start, process) != 0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start",
             "the system allows no more threads (ulimit -u)");
     process_end(process);
     return 1;
   }
   if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
-    is_main = true;
-    dmi_doing_enter(&process->access.doings, DMI_DOING_MAIN, 0);
+    main_begins(process);
+    pthread_cleanup_push(main_exits, process);
     process->program.main(argc, argv);
-    if (process->remote) process->program.remote->ends(process->remote);
-    is_main = false;
-    dmi_doing_leave();
-    dmi_threads_main_ends(process, true);
+    pthread_cleanup_pop(0);
+    main_over(process, true);
   }
   recover(process);
-  pthread_join(daemon, NULL);
-  atomic_store(&process->access.active, 0);
-  process_end(process);
-  if (process->finished) dmi_emit(&process->stream, finalized);
-  return process->exit_code;
+  return wait_for_end(process);
 }

@@ -28,7 +28,8 @@ struct dmi_thread {
   UT_hash_handle hh;
   uint64_t number; /* key, from 1 */
   struct dmi_process *process;
-  pthread_t pthread;
+  pthread_t pthread; /* of what ends last: the thread itself, or who collects its value */
+  pthread_t exited;  /* a thread that has called pthread_exit: `pthread` joins it */
   int64_t arg, value;
   uint32_t body; /* enum dmi_body */
   bool ended, detached;

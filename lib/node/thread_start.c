@@ -2,7 +2,13 @@
  * thread_start.c - makes a DMI thread: handles the request of a process, chooses the processor that
  * the thread is bound to, and contains the thread's body.
  *
- * Failure modes: see thread.c.  All but thread_body runs in the daemon thread.
+ * A thread may end by pthread_exit, as if DMI_thread had returned that value.  Only pthread_join
+ * tells the value, and may wait (for destructors of the thread), so a thread of its own collects
+ * it. pthread_cancel has no effect, unless the thread allows it for code of its own: a call of DMI
+ * must not be left in the middle.
+ *
+ * Failure modes: see thread.c.  No thread to collect a value: it is 0, and a line says so.  All but
+ * thread_body and `collect` runs in the daemon thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "access/access.h"
 #include "core/member.h"
+#include "node/exits.h"
 #include "node/fatal.h"
 
 struct create_reply {
@@ -40,11 +48,64 @@ static body_t body_of(const struct dmi_process *process, uint32_t body) {
   return body < DMI_BODIES ? process->program.inner[body] : NULL;
 }
 
-static void *thread_body(void *arg) {
+/* What a thread needs while it runs. */
+struct running {
+  struct dmi_thread *thread;
+  void *stack; /* for handlers */
+};
+
+/* DMI_thread is over, in its thread. */
+static void body_over(const struct running *running) {
+  struct dmi_process *process = running->thread->process;
+  if (process->remote) process->program.remote->ends(process->remote);
+  dmi_doing_leave();
+  dmi_fatal_stack_free(running->stack);
+  atomic_store(&running->thread->wake, WAKE_OVER);
+}
+
+/* Its value is known. */
+static void post_end(struct dmi_thread *thread) {
+  thread->post.run = dmi_thread_ended;
+  dmi_post(thread->process, &thread->post);
+}
+
+static void *collect(void *arg) {
+  struct dmi_thread *thread = arg;
+  void *value = NULL;
+  pthread_join(thread->exited, &value);
+  dmi_runtime_enter(thread->process);
+  thread->value = (int64_t)(intptr_t)value;
+  post_end(thread);
+  return NULL;
+}
+
+/* DMI_thread does not return: it has called pthread_exit, or was cancelled.  What the library runs
+ * in such a thread, and DMI_function, which has a page locked, have to return. */
+static void exits(void *arg) {
+  const struct running *running = arg;
+  struct dmi_thread *thread = running->thread;
+  struct dmi_process *process = thread->process;
+  if (dmi_in_function) dmi_exits_thread(process, "DMI_function");
+  if (thread->body == DMI_BODY_FARM) dmi_exits_thread(process, "a task of a farm");
+  if (thread->body == DMI_BODY_SCALE) dmi_exits_thread(process, "DMI_scaleunit");
+  body_over(running);
+  thread->exited = pthread_self();
+  if (pthread_create(&thread->pthread, NULL, collect, thread) == 0) return;
+  thread->pthread = thread->exited;
+  dmi_say(
+      &process->stream, DMI_LOG_WARN, "thread",
+      "the value of thread %llu, which has called pthread_exit, is lost (0 is given): the system "
+      "allows no more threads (ulimit -u)",
+      (unsigned long long)thread->number);
+  post_end(thread);
+}
+
+DMI_EXITS_JUMP static void *thread_body(void *arg) {
   struct dmi_thread *thread = arg;
   struct dmi_process *process = thread->process;
-  void *stack = dmi_fatal_stack();
+  struct running running = {thread, dmi_fatal_stack()};
   sigset_t set;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   /* Signals go to the daemon thread, which has made this one: they do not interrupt user code. */
   dmi_net_signals(&set);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -52,13 +113,11 @@ static void *thread_body(void *arg) {
   dmi_runtime_enter(process);
   set_name(thread->number);
   dmi_doing_enter(&process->access.doings, DMI_DOING_DMI, thread->number);
+  pthread_cleanup_push(exits, &running);
   thread->value = body_of(process, thread->body)(thread->arg);
-  if (process->remote) process->program.remote->ends(process->remote);
-  dmi_doing_leave();
-  dmi_fatal_stack_free(stack);
-  atomic_store(&thread->wake, WAKE_OVER);
-  thread->post.run = dmi_thread_ended;
-  dmi_post(process, &thread->post);
+  pthread_cleanup_pop(0);
+  body_over(&running);
+  post_end(thread);
   return NULL;
 }
 

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "access/access.h"
 #include "net/net.h"
+#include "node/exits.h"
 #include "node/fatal.h"
 #include "remote/call.h"
 
@@ -213,13 +215,22 @@ static void look(struct dmi_remote *remote, uint64_t took) {
   }
 }
 
-static void *body(void *arg) {
+/* The function that this thread runs does not return, so its call never ends. */
+static void exits(void *arg) {
+  const struct dmi_remote_worker *worker = arg;
+  if (!dmi_in_function) dmi_remote_dies("it has called pthread_exit");
+  dmi_exits_thread(worker->remote->process, dmi_in_function ? "DMI_function" : "a remote function");
+}
+
+DMI_EXITS_JUMP static void *body(void *arg) {
   struct dmi_remote_worker *worker = arg;
   struct dmi_remote *remote = worker->remote;
   void *stack = dmi_fatal_stack();
   char name[16];
   snprintf(name, sizeof(name), "dmi-call %u", worker->number % 1000000);
   dmi_remote_thread_begin(remote, name);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_push(exits, worker);
   dmi_remote_lock(remote);
   while (!remote->ended) {
     if (remote->runs) {
@@ -237,6 +248,7 @@ static void *body(void *arg) {
     remote->idle--;
   }
   dmi_remote_unlock(remote);
+  pthread_cleanup_pop(0);
   dmi_fatal_stack_free(stack);
   return NULL;
 }

@@ -212,7 +212,7 @@ for my $tag (0, 1) {
 }
 {
   my $fatal = $t->compile('test/multi/fatal_dmi.c');
-  for my $way (['exits', qr//, qr/[^;\n]*/, 'ended with status 3'],
+  for my $way (['exits', qr//, qr/exit\(3\) was called while the program ran, in thread 1 of pid \d+/, 'ended with status 3, while the program ran: it has called exit or _exit'],
     ['abort', qr/dmi:   [^\n]*\n(?:dmi: [^\n]*\n|\S+fatal_dmi\S*\n)*?/, qr/killed by SIGABRT \(abort\(\) was called\) in thread 1 of pid \d+[^\n;]*/, 'was killed by SIGABRT']) {
     my ($name, $trace, $why, $how) = @$way;
     $mw = start(-n => 2, $fatal, $name, 1);

@@ -197,6 +197,13 @@ sub _line {
   return defined $self->{last_words} ? qr/[^\n]*: \Q$self->{last_words}\E[^\n]*\n?/ : qr/(?!)/;
 }
 
+# True if it was a member, and ended neither by a signal nor with the program, nor because it had left.
+sub _ended_itself {
+  my ($self, $status) = @_;
+  return !($status & 127) && !$self->{never_joined} && !$self->{finalized} && !defined $self->{stops_with}
+    && $self->rank < $rank{left};
+}
+
 sub _ended {
   my ($self, $status) = @_;
   my $held = delete $self->{held} // '';
@@ -213,6 +220,7 @@ sub _ended {
     my $how = DMI::Status::text($status);
     # A process cannot know that it is to be killed: what it said before was about something else.
     my $why = ($status & 127) == POSIX::SIGKILL ? undef : $self->{last_words};
+    $how .= ', while the program ran: it has called exit or _exit' if !defined $why && $self->_ended_itself($status);
     @$self{qw(how problem)} = ($how, defined $why ? "$how: $why" : $how);
   }
   $self->_enter('ended');
