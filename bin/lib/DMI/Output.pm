@@ -48,19 +48,21 @@ sub take {
 }
 
 # Several processes write this text, in a line `dmi: TEXT`, or others about the same: it is shown once, and
-# later only where it says more (is longer).  Log files have it each time.
+# once more where it has what a lost process has told of its end itself, which names its pid.  Log files have
+# it each time.
 sub once {
   my ($self, $text, $about) = @_;
-  $self->{once}{"dmi: $text"} //= $self->{about}{$about} //= \(my $longest = 0);
+  $self->{once}{"dmi: $text"} //= $self->{about}{$about} //= \(my $said = 0);
   return;
 }
 
 # The line of a process, or '' if that was said.
 sub _unless_said {
   my ($self, $line) = @_;
-  my $longest = $self->{once}{$line} // return "$line\n";
-  return '' if length $line <= $$longest;
-  $$longest = length $line;
+  my $said = $self->{once}{$line} // return "$line\n";
+  my $tells = $line =~ /\bpid \d/ ? 2 : 1;
+  return '' if $tells <= $$said;
+  $$said = $tells;
   return "$line\n";
 }
 

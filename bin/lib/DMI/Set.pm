@@ -95,7 +95,7 @@ sub _new_member {
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
-    fatal => sub { $self->{output}->once($_[0], $_[0]) },
+    fatal => sub { my ($text) = @_; $self->{output}->once($text, $text =~ /\A(lost \w+ \d+) \(/ ? $1 : $text) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
   push @{ $self->{members} }, $member;
