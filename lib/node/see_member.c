@@ -110,7 +110,8 @@ static void put_process(struct dmi_process *process, time_t began, struct dmi_js
     dmi_json_put(to, ",\"stays\":");
     dmi_json_text(to, dmi_member_waits_for(process->member));
   }
-  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"threads\":%" PRIu32, process->machine.cores,
+  dmi_json_put(to, ",\"cores\":%" PRIu32 ",\"machine_cores\":%" PRIu32 ",\"threads\":%" PRIu32,
+               process->machine.cores, process->machine.present,
                dmi_threads_running(process->threads) + dmi_threads_main_runs(process->threads));
   dmi_json_put(to,
                ",\"pool\":{\"limit\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64

@@ -203,6 +203,10 @@ is($view->key('q'), 'end', 'q');
   my %here = (host => 'here');
   $view->take(all(map({ member($_, 10, 0, 0, 0, %here, tag => "here/$_") } 0 .. 3), { %{ silent(4) }, cores => 6, host => 'there' }));
   like(shown($view), qr/^5 processes, 8 cores, 4 threads;/, 'four processes on two processors, and one elsewhere');
+  my $share = sub { my ($has) = @_; return map { my $one = member($_, 10, 0, 0, 0, %here); @{ $one->{process_now} }{qw(cores machine_cores)} = (1, $has); $one } 0 .. 3 };
+  my $of = sub { my ($has) = @_; $view->take(all($share->($has))); return shown($view) };
+  like($of->(2), qr/^4 processes, 2 cores,/, 'four with a share of two processors each');
+  like($of->(64), qr/^4 processes, 4 cores,/, 'four that may use one of 64 each');
   my $crossed = sub { my ($process, $at, $holds, %more) = @_; return member($process, 10, 0, 0, 0, barriers => [],
       threads => [{ %thread, who => 'dmi', number => 3, addr => $at, op => "w$process" }], locks => [{ lock => $holds, thread => 1, op => "h$process" }], %more) };
   $view->take(all($crossed->(0, '0xb', '0xa'), $crossed->(1, '0xa', '0xb')));

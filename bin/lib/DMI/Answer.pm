@@ -28,7 +28,7 @@ sub _with {
 }
 
 my %kind = (
-  (map { $_ => $number } qw(member pid cores memory port now since threads bytes_in bytes_out faults faults_now connections shared losses page_size pages
+  (map { $_ => $number } qw(member pid cores machine_cores memory port now since threads bytes_in bytes_out faults faults_now connections shared losses page_size pages
     home owned copies thread number tid cpu ns size page hint of rank there wanted acks arrived needed tickets surely num)),
   process => $whole,
   (map { $_ => $hex } qw(mapping addr lock barrier)),

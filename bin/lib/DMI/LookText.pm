@@ -43,16 +43,19 @@ sub duration {
   return sprintf '%d h', $seconds / 3600;
 }
 
-# The processors of all machines: processes of one machine have the same ones.
+# The processors of all machines: processes of one machine may use the same ones, or each its share of them.  So of
+# a machine it is the sum over its processes, but no more than it has.
 sub cores {
   my (@members) = @_;
-  my %of;
+  my (%may, %most);
   for my $member (@members) {
     my ($host, $cores) = ($member->{host} // '', $member->{cores} // 0);
-    $of{$host} = $cores if $cores > ($of{$host} // 0);
+    my $has = $member->{machine_cores} // ($member->{process_now} // {})->{machine_cores} // $cores;
+    $may{$host} += $cores;
+    $most{$host} = $has if $has > ($most{$host} // 0);
   }
   my $sum = 0;
-  $sum += $_ for values %of;
+  $sum += $may{$_} < $most{$_} ? $may{$_} : $most{$_} for keys %may;
   return $sum;
 }
 

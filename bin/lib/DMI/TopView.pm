@@ -106,7 +106,7 @@ sub _row {
   return \%row unless $now && ref $now->{pool};
   %row = (%row, %{ $self->{waits}{ $member->{member} } // {} });
   $row{life} = $now->{now} - $now->{since};
-  $row{$_} = $now->{$_} for qw(cores threads);
+  $row{$_} = $now->{$_} for qw(cores machine_cores threads);
   $row{$_} = $now->{pool}{$_} for qw(used limit copies spilled);
   my $was = $self->{seen}{ $member->{member} };
   my $seconds = $was ? $now->{now} - $was->{now} : $row{life};
