@@ -266,8 +266,10 @@ static void about_memory(char *text, const struct dmi_report *report) {
   if (process) dmi_pager_counts(process->pager, &counts);
   snprintf(text, TEXT,
            "no memory for a page: this process uses %" PRIu64 " of the %" PRIu64
-           " MiB that it lends (dmirun -s; --spill adds a file), and no other process has any",
-           counts.used / mib, counts.limit / mib);
+           " MiB that it lends (dmirun -s%s and no other process has any",
+           counts.used / mib, counts.limit / mib,
+           process && process->config.spill_dir ? "), its file of --spill could not take it,"
+                                                : "; --spill adds a file),");
 }
 
 /* What the bytes at an address are. */

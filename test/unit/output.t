@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # output.t - what dmirun -n shows of the lines of its processes: one about a loss is shown once, whoever
-# writes it and whatever it gives as the reason, and once more if it has what the lost process has told.
+# writes it and whatever it gives as the reason, and once more if it has what the lost process has told; one
+# about a file once for each host.
 # Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
@@ -31,4 +32,13 @@ is_deeply(shown($closed, $closed, $closed), [$closed], 'the same line');
 is_deeply(shown($broken, $closed), [$broken], 'another reason');
 is_deeply(shown($closed, $told, $told, $broken), [$closed, $told], 'what it has told, later');
 is_deeply(shown($told, $closed), [$told], 'what it has told, first');
+
+# A file that cannot be written.
+{
+  my $output = DMI::Output->new(bless({}, 'Loop'), launcher => 'dmirun', full => sub { }, broken => sub { });
+  my ($line, $other) = map { "dmi: cannot write $_: No space left on device" } qw(a b);
+  $output->take($_, 'err', "$line\nmine\n") for qw(here here/2 there there/2);
+  $output->take('here/2', 'err', "$other\n");
+  is($output->{err}{queue}, "$line\nmine\nmine\n$line\nmine\nmine\n$other\n", 'once for each host and file');
+}
 done_testing();

@@ -66,9 +66,17 @@ sub _unless_said {
   return "$line\n";
 }
 
+# A file that cannot be written is often that of all processes of a host: told once.
+sub _unless_told {
+  my ($self, $name, $line) = @_;
+  my $host = $name =~ s{/\d+\z}{}r;
+  return $self->{cannot}{$host}{$line}++ ? '' : "$line\n";
+}
+
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { $self->_to_log($name, $lines) }
+  if ($lines =~ s/^(dmi: cannot write .*)\n/$self->_unless_told($name, $1)/gme && $lines eq '') { return }
   if ($self->{once}) {
     $lines =~ s/^(.*)\n/$self->_unless_said($1)/gme;
     return if $lines eq '';
