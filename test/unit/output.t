@@ -41,4 +41,13 @@ is_deeply(shown($told, $closed), [$told], 'what it has told, first');
   $output->take('here/2', 'err', "$other\n");
   is($output->{err}{queue}, "$line\nmine\nmine\n$line\nmine\nmine\n$other\n", 'once for each host and file');
 }
+
+# All are killed, by a third Ctrl+C.
+{
+  my $output = DMI::Output->new(bless({}, 'Loop'), launcher => 'dmirun', full => sub { }, broken => sub { });
+  $output->take('p', 'err', "$closed\n");
+  $output->hide_losses;
+  $output->take('p', 'err', "mine\n$closed\n$broken\n");
+  is($output->{err}{queue}, "$closed\nmine\n", 'that they are lost is not shown any more');
+}
 done_testing();

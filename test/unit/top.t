@@ -167,8 +167,10 @@ is($view->key('q'), 'end', 'q');
 # Narrow windows.
 {
   my $view = DMI::TopView->new;
-  my $titles = sub { return (split /\n/, shown($view, 20, $_[0] // 60))[1] };
+  my $titles = sub { my ($found) = grep { /^process/ } split /\n/, shown($view, 20, $_[0] // 60); return $found };
   $view->take(all(map { member($_, 10, 0, 0, 0) } 0, 1));
+  like(shown($view, 20, 60), qr{^2 processes, .*\n {4}.*B/s, 0 faults/s\n}, 'the sums go on in a second line');
+  like(shown($view, 3, 60), qr{^2 processes, .*\n(?!    )}, 'but not where there is no room for it');
   like($titles->(), qr/^process v  host  state +pid  since /, 'at 60 columns the last columns are not there');
   unlike($titles->(), qr/pool used/, 'of which this is one');
   is($view->key('right'), 'draw', 'to the right');

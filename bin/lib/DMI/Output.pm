@@ -66,6 +66,9 @@ sub _unless_said {
   return "$line\n";
 }
 
+# All processes are killed: that others lose them is no news.
+sub hide_losses { $_[0]{kills} = 1; return }
+
 # A file that cannot be written is often that of all processes of a host: told once.
 sub _unless_told {
   my ($self, $name, $line) = @_;
@@ -76,6 +79,7 @@ sub _unless_told {
 sub _lines {
   my ($self, $name, $stream, $lines) = @_;
   if (defined $self->{log}) { $self->_to_log($name, $lines) }
+  if ($self->{kills} && $lines =~ s/^dmi: lost .*\n//gm && $lines eq '') { return }
   if ($lines =~ s/^(dmi: cannot write .*)\n/$self->_unless_told($name, $1)/gme && $lines eq '') { return }
   if ($self->{once}) {
     $lines =~ s/^(.*)\n/$self->_unless_said($1)/gme;

@@ -470,6 +470,7 @@ sub interrupt {
   else {
     $self->say('ending all processes at once') unless $self->{aborted};
     $self->{aborted} = 1;
+    $self->{output}->hide_losses;
     $_->kill for @left;
   }
   return;

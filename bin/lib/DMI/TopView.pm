@@ -188,7 +188,9 @@ sub _page {
 sub lines {
   my ($self, $height, $width) = @_;
   return () if $height < 1 || $width < 1;
-  my @lines = $self->_head;
+  my @head = $self->_head;
+  my @lines = map { my $style = $_->[1]; map { [$_, $style] } _fold($_->[0], $width) } @head;
+  @lines = @head if @lines > $height / 2;    # rather cut than nothing else
   my @help = _help($self->{page}, $width, $height < $HELP_TWO ? 1 : 2);
   my $room = $height - @lines - @help;
   push @lines, $self->{page} eq 'processes' ? $self->_table($room, $width) : $self->_text($room, $width) if $room > 0;
