@@ -34,8 +34,11 @@ static void wait_a_ms(void) {
 }
 
 void dmi_dying_begin(struct dmi_net *net) {
-  is_way = true;
   atomic_store(&way, net);
+}
+
+void dmi_dying_thread(void) {
+  is_way = true;
 }
 
 void dmi_dying_end(struct dmi_net *net) {

@@ -23,8 +23,11 @@ void dmi_dying_wait(void);
 
 /* ---- The pulse thread ---- */
 
-/* It can be woken by dmi_net_post(net), and calls dmi_dying_send then. */
+/* It can be woken by dmi_net_post(net), and calls dmi_dying_send then.  Before it is started, as a
+ * process may end before its first step. */
 void dmi_dying_begin(struct dmi_net *net);
+/* The calling thread is that one. */
+void dmi_dying_thread(void);
 void dmi_dying_end(struct dmi_net *net);
 void dmi_dying_send(struct dmi_process *process);
 

@@ -257,7 +257,7 @@ static void *body(void *arg) {
   dmi_runtime_enter(pulser->process);
   begin_control(pulser);
   set_timer(pulser);
-  dmi_dying_begin(pulser->net);
+  dmi_dying_thread();
   dmi_net_run(pulser->net);
   dmi_dying_end(pulser->net);
   dmi_control_end(&pulser->control);
@@ -271,8 +271,10 @@ static bool start_thread(struct dmi_pulser *pulser) {
   bool started;
   sigfillset(&all); /* signals are the daemon's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  dmi_dying_begin(pulser->net);
   started = pthread_create(&pulser->thread, NULL, body, pulser) == 0;
   if (started) pthread_setname_np(pulser->thread, "dmi-pulse"); /* from here on all see it */
+  if (!started) dmi_dying_end(pulser->net);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return started;
 }
