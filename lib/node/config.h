@@ -54,6 +54,11 @@ struct dmi_config {
   bool see;             /* DMI_SEE: only look at a running program: node/viewer.h */
 };
 
+/* False: this is the first process of its program. */
+static inline bool dmi_config_joins(const struct dmi_config *config) {
+  return config->join_host || config->join_file;
+}
+
 #define DMI_CONFIG_WRONG 5000 /* bytes of an error message about a variable */
 
 /* `get` gives the text of a variable, NULL if it is not set.  False: a variable is wrong; `wrong`

@@ -37,7 +37,7 @@ static int give_up(struct dmi_process *process, int status) {
  * silently: usually they were meant for dmirun. */
 static bool drops_arguments(const struct dmi_program *program, const struct dmi_config *config,
                             int argc) {
-  return argc > 1 && (config->join_host || config->join_file) && !program->init;
+  return argc > 1 && dmi_config_joins(config) && !program->init;
 }
 
 static pid_t own; /* this process; others, made by fork(), end by SIGXFSZ */

@@ -108,16 +108,13 @@ bool dmi_profiler_put_line(struct dmi_process *process, uint32_t number, struct 
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static bool joins(const struct dmi_config *config) {
-  return config->join_host || config->join_file;
-}
-
 bool dmi_profiler_begin(struct dmi_process *process) {
   const char *path = process->config.profile_file;
   char why[DMI_FILE_WHY];
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   if (!path) return true;
-  process->profile_fd = open(path, joins(&process->config) ? flags : flags | O_TRUNC, 0666);
+  process->profile_fd =
+      open(path, dmi_config_joins(&process->config) ? flags : flags | O_TRUNC, 0666);
   if (process->profile_fd >= 0 && dmi_profile_new(&process->access)) return true;
   dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--profile): %s", path,
           dmi_file_why_not_made(why, path, process->profile_fd >= 0 ? ENOMEM : errno));

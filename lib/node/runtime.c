@@ -210,10 +210,6 @@ bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
   return good;
 }
 
-static bool joins(const struct dmi_process *process) {
-  return process->config.join_host || process->config.join_file;
-}
-
 static struct dmi_node *node_new(struct dmi_process *process, const struct dmi_node_info *info,
                                  const struct dmi_addr *addr) {
   struct dmi_node_env *env = &process->node_env;
@@ -243,7 +239,7 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
 static bool contact_good(struct dmi_process *process) {
   const char *path = process->config.contact_file;
   char why[DMI_FILE_WHY];
-  if (!path || joins(process) || dmi_file_can_replace(path)) return true;
+  if (!path || dmi_config_joins(&process->config) || dmi_file_can_replace(path)) return true;
   dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--contact): %s", path,
           dmi_file_why_not_made(why, path, errno));
   return false;
@@ -256,7 +252,7 @@ static void say_port(struct dmi_process *process, const char *host) {
   const char *at = narrow ? bind : host;
   const bool is_ipv6 = strchr(at, ':') != NULL;
   const uint16_t port = dmi_net_port(process->access.net);
-  if (joins(process) || process->config.witness) return;
+  if (dmi_config_joins(&process->config) || process->config.witness) return;
   dmi_say(&process->stream, DMI_LOG_WARN, "start",
           "port %u is not free on this machine: this program is at port %u, and dmirun --status "
           "%s%s%s:%u (or --threads, --top ...) shows it",
@@ -325,7 +321,7 @@ static void enter_system(struct dmi_process *process) {
 }
 
 static void daemon_body(struct dmi_process *process) {
-  if (joins(process)) {
+  if (dmi_config_joins(&process->config)) {
     (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_JOIN});
   } else {
     uint8_t program_id[16];
@@ -484,7 +480,7 @@ DMI_EXITS_JUMP int dmi_runtime_run(struct dmi_process *process, int argc, char *
   dmi_emit(&process->stream, initialized);
   dmi_status_begin(&process->member_now);
   dmi_status_begin(&process->recover_now);
-  if (!joins(process)) keep_args(process, argc, argv);
+  if (!dmi_config_joins(&process->config)) keep_args(process, argc, argv);
   if (!dmi_pager_start(process->pager) ||
       pthread_create(&process->daemon, NULL, daemon_start, process) != 0) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "start",
@@ -492,7 +488,7 @@ DMI_EXITS_JUMP int dmi_runtime_run(struct dmi_process *process, int argc, char *
     process_end(process);
     return 1;
   }
-  if (!joins(process) && dmi_status_wait(&process->member_now) == DMI_OK) {
+  if (!dmi_config_joins(&process->config) && dmi_status_wait(&process->member_now) == DMI_OK) {
     main_begins(process);
     pthread_cleanup_push(main_exits, process);
     process->program.main(argc, argv);

@@ -20,7 +20,7 @@ int dmi_runtime_main(const struct dmi_program *program, int argc, char **argv);
 /* Makes a process; *program and *host are copied. */
 struct dmi_process *dmi_runtime_new(const struct dmi_program *program, const struct dmi_host *host);
 /* Sets its options.  Events are emitted from here on.  The texts in *config must live as long as
- * the process. */
+ * the process.  False: a file that is asked for cannot be made; an event said why. */
 bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config);
 /* Opens the network and listens.  False: it cannot; an event said why. */
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0);
