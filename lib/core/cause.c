@@ -46,13 +46,6 @@ void dmi_causes_pack(struct dmi_pack *pack, const struct dmi_causes *causes) {
   }
 }
 
-static bool is_lost(const struct dmi_member *m, dmi_uid_t uid) {
-  for (uint32_t i = 0; i < m->losses.num; i++) {
-    if (m->losses.at[i].uid == uid) return true;
-  }
-  return false;
-}
-
 void dmi_causes_unpack(struct dmi_unpack *unpack, struct dmi_causes *causes,
                        const struct dmi_member *m) {
   uint32_t num = dmi_unpack_count(unpack, CAUSE_BYTES);
@@ -62,7 +55,7 @@ void dmi_causes_unpack(struct dmi_unpack *unpack, struct dmi_causes *causes,
     dmi_unpack_text(unpack, text);
     if (strlen(text) > DMI_WIRE_DYING) unpack->bad = true;
     dmi_log_printable(text);
-    if (!unpack->bad && is_lost(m, uid)) dmi_causes_add(causes, uid, text);
+    if (!unpack->bad && dmi_member_loss(m, uid)) dmi_causes_add(causes, uid, text);
   }
 }
 

@@ -134,6 +134,13 @@ void dmi_member_next_agreed(struct dmi_member *m) {
   }
 }
 
+const struct dmi_queued *dmi_member_loss(const struct dmi_member *m, dmi_uid_t uid) {
+  for (uint32_t i = 0; i < m->losses.num; i++) {
+    if (m->losses.at[i].uid == uid) return &m->losses.at[i];
+  }
+  return NULL;
+}
+
 /* The view that is being taken removes it. */
 void dmi_member_crash_removed(struct dmi_member *m, const struct dmi_peer *peer) {
   struct dmi_queued *queued;

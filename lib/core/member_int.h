@@ -242,6 +242,8 @@ void dmi_lost_text(char text[DMI_TEXT_SIZE], const struct dmi_peer *peer, const 
  * which; the text goes on with what that means. */
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact);
 struct dmi_peer *dmi_member_find(const struct dmi_member *m, dmi_uid_t uid);
+/* That this process was lost; NULL: as far as this one knows, it was not. */
+const struct dmi_queued *dmi_member_loss(const struct dmi_member *m, dmi_uid_t uid);
 void dmi_notice_pack(struct dmi_pack *pack, const struct dmi_notice *notice);
 void dmi_notice_unpack(struct dmi_unpack *unpack, struct dmi_notice *notice);
 void dmi_info_pack(struct dmi_pack *pack, const struct dmi_node_info *info);

@@ -83,13 +83,11 @@ static void run_recover(struct dmi_member *m, const struct dmi_notice *lost) {
 
 void dmi_coord_main_lost(struct dmi_member *m) {
   uint32_t uid = (uint32_t)dmi_root_get(&m->roots, "", 0);
-  const struct dmi_notice *lost = NULL;
+  const struct dmi_queued *loss = dmi_member_loss(m, uid);
+  const struct dmi_notice *lost = loss ? &loss->notice : NULL;
   const char *cause = dmi_causes_of(&m->coord->causes, uid);
   char text[DMI_TEXT_SIZE], name[DMI_NAME_TEXT];
   if (!uid || dmi_coord_find(m->coord, uid)) return;
-  for (uint32_t i = 0; i < m->losses.num; i++) {
-    if (m->losses.at[i].uid == uid) lost = &m->losses.at[i].notice;
-  }
   if (!lost ||
       m->stop) { /* it had left, or all is ending: threads of others go on until they end */
     say(m, 0, DMI_OK);
