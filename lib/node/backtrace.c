@@ -48,6 +48,12 @@ void dmi_backtrace_thread(struct dmi_safe *line) {
   dmi_safe_add(line, short_name(name));
 }
 
+void dmi_backtrace_pid(struct dmi_safe *line) {
+  dmi_backtrace_thread(line);
+  dmi_safe_add(line, " of pid ");
+  dmi_safe_number(line, (uint64_t)getpid());
+}
+
 void dmi_backtrace_who(struct dmi_safe *line) {
   const struct dmi_process *process = dmi_runtime_process();
   int64_t id = process ? atomic_load(&process->stream.id) : -1;

@@ -6,9 +6,10 @@
 
 #include "base/safe.h"
 
-/* Adds which thread calls: "thread 1"; and which of which process: "thread 1 of process 2".  Also in
- * a handler of a signal. */
+/* Adds which thread calls: "thread 1"; "thread 1 of pid 4711", for other processes; "thread 1 of
+ * process 2".  Also in a handler of a signal. */
 void dmi_backtrace_thread(struct dmi_safe *line);
+void dmi_backtrace_pid(struct dmi_safe *line);
 void dmi_backtrace_who(struct dmi_safe *line);
 
 /* Writes a line to stderr with `why`, the host, the process and the thread, and below it a line for

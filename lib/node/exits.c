@@ -23,9 +23,7 @@ static pid_t own; /* this process; 0: none runs.  Those that it forks may end as
 /* To the other members: "... in the thread of DMI_main of pid 4711". */
 static void tell(struct dmi_safe *told) {
   dmi_safe_add(told, " in ");
-  dmi_backtrace_thread(told);
-  dmi_safe_add(told, " of pid ");
-  dmi_safe_number(told, (uint64_t)getpid());
+  dmi_backtrace_pid(told);
   dmi_dying_tell(told);
   dmi_dying_wait();
 }

@@ -377,9 +377,7 @@ static void make_told(struct dmi_safe *told, const struct dmi_fatal *fatal) {
   add_reason(told, fatal);
   dmi_safe_add(told, ") in ");
   if (dmi_in_function) dmi_safe_add(told, "DMI_function, in ");
-  dmi_backtrace_thread(told);
-  dmi_safe_add(told, " of pid ");
-  dmi_safe_number(told, (uint64_t)getpid());
+  dmi_backtrace_pid(told);
 }
 
 /* The others are told at once, as what comes then may not come to an end; and again when it is
