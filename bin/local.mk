@@ -31,6 +31,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Copy.pm \
 	Dump.pm \
 	Events.pm \
+	FileLimit.pm \
 	Frames.pm \
 	Json.pm \
 	Key.pm \
