@@ -59,8 +59,8 @@ sub cores {
   return $sum;
 }
 
-# Columns, each as wide as it must be.
-sub table {
+# How wide each column has to be.
+sub widths {
   my (@rows) = @_;
   my @wide;
   for my $row (@rows) {
@@ -68,6 +68,13 @@ sub table {
       $wide[$i] = length $row->[$i] if length $row->[$i] > ($wide[$i] // 0);
     }
   }
+  return @wide;
+}
+
+# Columns, each as wide as it must be.
+sub table {
+  my (@rows) = @_;
+  my @wide = widths(@rows);
   return join '', map {
     my $row = $_;
     join('  ', map { sprintf '%-*s', $wide[$_], $row->[$_] } 0 .. $#$row) =~ s/ +\z/\n/r =~ s/([^\n])\z/$1\n/r

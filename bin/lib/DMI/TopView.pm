@@ -260,8 +260,7 @@ sub _table {
   my $mark = $self->{reverse} ? '^' : 'v';
   my @titles = map { $columns[$_][0] . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
   my @cells = (\@titles, map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
-  my @wide = map { my $at = $_; (sort { $b <=> $a } map { length $_->[$at] } @cells)[0] } 0 .. $#columns;
-  $self->{left} = $self->_left($width, @wide);
+  $self->{left} = $self->_left($width, DMI::LookText::widths(@cells));
   my ($head, @lines) = split /\n/, DMI::LookText::table(map { [@$_[0, $self->{left} .. $#columns]] } @cells);
   my $shown = $room - 1;
   $self->{top} = $self->{row} if $self->{top} > $self->{row};
