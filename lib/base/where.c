@@ -120,6 +120,7 @@ static void ask(void) {
 struct file {
   uint64_t address, offset; /* the address as the file has it */
   const char *name;
+  uint64_t library; /* where it was loaded; 0: it is the program's own */
   bool found;
 };
 
@@ -133,11 +134,20 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
       continue;
     }
     file->offset = file->address - info->dlpi_addr;
-    file->name = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : program_invocation_name;
+    file->library = info->dlpi_name && *info->dlpi_name ? info->dlpi_addr : 0;
+    file->name = file->library ? info->dlpi_name : program_invocation_name;
     file->found = true;
     return 1;
   }
   return 0;
+}
+
+bool dmi_where_same_library(const void *one, const void *other) {
+  struct file a = {.address = (uint64_t)(uintptr_t)one - 1};
+  struct file b = {.address = (uint64_t)(uintptr_t)other - 1};
+  (void)dl_iterate_phdr(visit, &a);
+  (void)dl_iterate_phdr(visit, &b);
+  return a.library && a.library == b.library;
 }
 
 /* The name of a function as its source has it, for free(); NULL: no other than this.  The runtime

@@ -39,6 +39,10 @@ bool dmi_where_plain(char *text, size_t capacity, const void *caller,
 #define DMI_WHERE_PLACES 16384
 const void *dmi_where_place(const char *text);
 
+/* Are both addresses in the same shared library?  False where that is not known, and for two of the
+ * program's own file. */
+bool dmi_where_same_library(const void *one, const void *other);
+
 /* Is libdw there? */
 bool dmi_where_names(void);
 

@@ -37,7 +37,7 @@
 #include "node/runtime.h"
 
 #define FRAMES 64
-#define ABORT_FRAMES 12 /* the most of abort(), what it calls, and assert() */
+#define ABORT_FRAMES 12 /* among these are abort(), what it calls, and assert() */
 #define MESSAGE 200     /* the most bytes of a text of the C library; then there is room for the place */
 #define NEAR_STACK 65536 /* bytes: so close to its end a stack is used up */
 #define CHILDREN 2
@@ -261,8 +261,9 @@ static void say_place(const char *place, int times) {
   dmi_safe_write(&line, STDERR_FILENO);
 }
 
-/* In the child: the first frame that is shown.  If the C library has aborted, the one behind abort(),
- * what that has called, and assert(). */
+/* In the child: the first frame that is shown.  If abort() was called, the one behind abort(), what
+ * that has called, assert(), and what else of the C library has called abort(), as free() does for a
+ * damaged heap.  (In a program without shared libraries that is not told from the program.) */
 static int first_shown(const struct trace *trace) {
   static const char *const names[] = {"abort", "__assert_fail_base", "__assert_fail", "__assert"};
   char place[DMI_WHERE_SIZE];
@@ -276,7 +277,10 @@ static int first_shown(const struct trace *trace) {
     for (size_t k = 0; function.name && k < sizeof(names) / sizeof(names[0]); k++)
       if (strcmp(function.name, names[k]) == 0) first = i + 1;
   }
-  return first;
+  while (first > 0 && first < trace->num &&
+         dmi_where_same_library(trace->frame[first - 1], trace->frame[first]))
+    first++;
+  return first < trace->num ? first : 0;
 }
 
 /* In the child.  Only functions that concern the program, but for the one where it was.  False:

@@ -68,6 +68,8 @@ push @ways, [abort => ABRT => qr/$main: abort\(\) was called/],
   [asserts => ABRT => qr/$main: fatal_dmi\.c:\d+: asserts: Assertion `zero == 1 && "no zero"' failed/],
   [fails => ABRT => qr/$main: DMI_write\(0x5, 8 bytes\) failed with DMI_EADDR \(dmirun --on-error abort\)/, '--on-error', 'abort'],
   [fails_later => ABRT => qr/$main: DMI_read\(0x[0-9a-f]+, 8 bytes\) failed with DMI_ERANGE \(dmirun --on-error abort\)/, '--on-error', 'abort'],
+  [sorts => ABRT => qr/$main: abort\(\) was called/],
+  $sanitized ? () : [frees => ABRT => qr/$main: free\(\): double free detected in tcache 2/],
   [plain => ABRT => qr/thread fatal_dmi\S* of process 0: abort\(\) was called/];
 for my $way (@ways) {
   my ($name, $signal, $text, @opts) = @$way;

@@ -95,6 +95,26 @@ __attribute__((noinline)) static void asserts(void) {
   assert(zero == 1 && "no zero");
 }
 
+/* The C library finds it. */
+__attribute__((noinline)) static void frees(void) {
+  void *volatile twice = malloc(24);
+  free(twice);
+  HERE;
+  free(twice);
+}
+
+/* The C library calls the function that aborts. */
+static int compare(const void *left, const void *right) {
+  (void)left, (void)right;
+  HERE;
+  abort();
+}
+
+__attribute__((noinline)) static void sorts(void) {
+  int two[2] = {2, 1};
+  qsort(two, 2, sizeof(two[0]), compare);
+}
+
 __attribute__((noinline)) static void fails(void) {
   HERE;
   DMI_write(5, 8, &number, DMI_EXCLUSIVE_WRITE, NULL);
@@ -201,7 +221,8 @@ static const struct {
             {"abort", aborts},      {"unwaited", unwaited}, {"handled", handled},
             {"forks", forks},       {"plain", makes},       {"waits", waits},
             {"asks", asks},         {"locked", locked},     {"exits", exits},
-            {"asserts", asserts},   {"fails", fails},       {"fails_later", fails_later}};
+            {"asserts", asserts},   {"fails", fails},       {"fails_later", fails_later},
+            {"frees", frees},       {"sorts", sorts}};
 
 static void run(const char *name) {
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
