@@ -33,6 +33,11 @@ static int give_up(struct dmi_process *process, int status) {
   return status;
 }
 
+/* As it cannot start. */
+static int not_started(struct dmi_process *process) {
+  return give_up(process, process->exit_code ? process->exit_code : DMI_EXIT_FAILED);
+}
+
 /* Arguments are for DMI_main, and for DMI_init. Where neither gets them they are not ignored
  * silently: usually they were meant for dmirun. */
 static bool drops_arguments(const struct dmi_program *program, const struct dmi_config *config,
@@ -93,8 +98,11 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
   unsetenv("DMI_EVENT_FD"); /* for this process, not for those that it starts */
   unsetenv("DMI_CONTROL_FD");
   unsetenv("DMI_TAG");
-  if (!good) dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
-  if (!good || !opened || sodium_init() < 0) return give_up(process, 1);
+  if (!good) {
+    dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", wrong);
+    process->exit_code = DMI_EXIT_OPTION;
+  }
+  if (!good || !opened || sodium_init() < 0) return not_started(process);
   dmi_on_error = config.on_error;
   if (config.check) {
     return give_up(process,
@@ -107,11 +115,11 @@ static int run(const struct dmi_program *program, int argc, char **argv) {
         "%s: a process that joins (dmirun -i) has no arguments, as DMI_main does not run in it and "
         "this program has no DMI_init; options of dmirun go before %s",
         argv[1], argv[0]);
-    return give_up(process, 2);
+    return give_up(process, DMI_EXIT_OPTION);
   }
   dmi_machine_raise_files();
   process->parent = dmi_parent_new(config.parent, config.grace, &process->stream, &good);
-  if (!good || !dmi_runtime_open(process, argv[0])) return give_up(process, 1);
+  if (!good || !dmi_runtime_open(process, argv[0])) return not_started(process);
   dmi_exits_begin();
   status = dmi_runtime_run(process, argc, argv);
   dmi_exits_end();

@@ -224,6 +224,7 @@ struct dmi_pager *dmi_pager_new(struct dmi_process *process) {
   if (dir && !(pager->file = dmi_spill_open(dir))) {
     dmi_say(&process->stream, DMI_LOG_ERROR, "memory",
             "cannot make a file in %s (dmirun --spill): %s", dir, strerror(errno));
+    process->exit_code = DMI_EXIT_OPTION;
     free(pager);
     return NULL;
   }

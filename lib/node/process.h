@@ -73,6 +73,9 @@ struct dmi_seed {
   bool trying; /* the connection being made is to it, not to a member that it named */
 };
 
+/* Exit statuses of what ends otherwise than the program wants (dmirun(1), EXIT STATUS). */
+enum { DMI_EXIT_FAILED = 1, DMI_EXIT_OPTION = 2 /* a wrong option */ };
+
 struct dmi_process {
   struct dmi_stream stream; /* events of this process; any thread emits */
   struct dmi_program program;
@@ -110,7 +113,7 @@ struct dmi_process {
   struct dmi_parent *parent; /* NULL: no parent is followed */
   struct dmi_seed seed;
   int signals; /* count: the first of any kind, and each SIGINT after it */
-  int exit_code;
+  int exit_code; /* also of a process that could not start; 0 there: DMI_EXIT_FAILED */
   bool finished;     /* the program, or this process's part in it, has ended in order */
   bool ended;        /* everything but the stream was freed */
   bool cut_off;      /* the end does not wait for threads; their calls get no answer any more */

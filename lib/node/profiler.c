@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/where.h"
+#include "node/runtime.h"
 #include "node/see_int.h"
 
 #define LINE 8192 /* bytes that are enough for a line of JSON */
@@ -110,14 +111,13 @@ bool dmi_profiler_put_line(struct dmi_process *process, uint32_t number, struct 
 
 bool dmi_profiler_begin(struct dmi_process *process) {
   const char *path = process->config.profile_file;
-  char why[DMI_FILE_WHY];
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   if (!path) return true;
   process->profile_fd =
       open(path, dmi_config_joins(&process->config) ? flags : flags | O_TRUNC, 0666);
   if (process->profile_fd >= 0 && dmi_profile_new(&process->access)) return true;
-  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--profile): %s", path,
-          dmi_file_why_not_made(why, path, process->profile_fd >= 0 ? ENOMEM : errno));
+  (void)dmi_runtime_not_made(process, "--profile", path,
+                             process->profile_fd >= 0 ? ENOMEM : errno);
   if (process->profile_fd >= 0) close(process->profile_fd);
   process->profile_fd = -1;
   return false;

@@ -175,16 +175,23 @@ void dmi_runtime_free(struct dmi_process *process) {
   free(process);
 }
 
+bool dmi_runtime_not_made(struct dmi_process *process, const char *option, const char *path,
+                          int error) {
+  char why[DMI_FILE_WHY];
+  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (%s): %s", path, option,
+          dmi_file_why_not_made(why, path, error));
+  process->exit_code = DMI_EXIT_OPTION;
+  return false;
+}
+
 /* Lines are appended whole, so processes of one machine may share the file.  False: it cannot be
  * written. */
 static bool open_events_file(struct dmi_process *process) {
   const char *path = process->config.events_file;
-  char why[DMI_FILE_WHY];
   int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (fd >= 0 && dmi_outlet_open(&process->events_file, &process->stream, fd, DMI_LOG_DEBUG, path))
     return true;
-  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--events): %s", path,
-          dmi_file_why_not_made(why, path, errno));
+  (void)dmi_runtime_not_made(process, "--events", path, errno);
   if (fd >= 0) close(fd);
   process->config.events_file = NULL;
   return false;
@@ -238,11 +245,8 @@ static struct dmi_net *open_net(struct dmi_process *process, struct dmi_net_conf
  * able to read; when one of them becomes the coordinator, it says if it cannot write. */
 static bool contact_good(struct dmi_process *process) {
   const char *path = process->config.contact_file;
-  char why[DMI_FILE_WHY];
   if (!path || dmi_config_joins(&process->config) || dmi_file_can_replace(path)) return true;
-  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "cannot write %s (--contact): %s", path,
-          dmi_file_why_not_made(why, path, errno));
-  return false;
+  return dmi_runtime_not_made(process, "--contact", path, errno);
 }
 
 /* Who looks without naming a port would see another program there. */

@@ -24,6 +24,10 @@ struct dmi_process *dmi_runtime_new(const struct dmi_program *program, const str
 bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config *config);
 /* Opens the network and listens.  False: it cannot; an event said why. */
 bool dmi_runtime_open(struct dmi_process *process, const char *argv0);
+/* For both: the file that an option of dmirun names cannot be made (errno).  Says so; it is a wrong
+ * option.  Returns false. */
+bool dmi_runtime_not_made(struct dmi_process *process, const char *option, const char *path,
+                          int error);
 /* Runs the process to its end, in the calling thread; returns the exit status. */
 int dmi_runtime_run(struct dmi_process *process, int argc, char **argv);
 /* Does as if the OS process had got this signal: SIGINT asks to leave.  Any thread, while the

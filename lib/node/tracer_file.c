@@ -420,15 +420,13 @@ struct dmi_tracer_file *dmi_tracer_file_new(struct dmi_tracer *tracer, const cha
   static const char begin[] =
       "[\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"trace_of\",\"args\":{\"name\":\"DMI\"}}";
   struct dmi_tracer_file *file = calloc(1, sizeof(*file));
-  char why[DMI_FILE_WHY];
   if (file) file->file = fopen(path, "we");
   if (file && file->file) {
     file->zero = dmi_clock_ns();
     fputs(begin, file->file);
     return file;
   }
-  dmi_say(&process_of(tracer)->stream, DMI_LOG_ERROR, "start", "cannot write %s (--trace): %s",
-          path, dmi_file_why_not_made(why, path, file ? errno : ENOMEM));
+  (void)dmi_runtime_not_made(process_of(tracer), "--trace", path, file ? errno : ENOMEM);
   free(file);
   return NULL;
 }

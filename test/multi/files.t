@@ -40,7 +40,7 @@ for my $option (qw(trace events profile contact)) {
     my ($what, $path, $why) = @$_;
     next if $option eq 'contact' && $what eq 'directory';
     my $process = $t->start($program, opts => ["--$option", $path], name => "$option, $what");
-    $process->wait_exit(1);
+    $process->wait_exit(2);
     is($process->err, "dmi: cannot write $path (--$option): $why\n", "--$option: it says why, and nothing else");
     is($process->out, '', 'the program has not begun');
   }
@@ -49,6 +49,22 @@ for my $option (qw(trace events profile contact)) {
   my $process = $t->start($program, opts => ['--spill', "$dir/none"], name => 'spill, none');
   $process->wait_exit(2);
   is($process->err, "dmirun: --spill $dir/none: No such file or directory\n", '--spill: it says why');
+}
+{
+  # What dmirun cannot see: nobody makes a file there.
+  my $process = $t->start($program, opts => ['--spill', '/proc'], name => 'spill, proc');
+  $process->wait_exit(2);
+  like($process->err, qr{\A(?:dmi: cannot make a file in /proc \(dmirun --spill\)|dmirun: --spill /proc): .+\n\z}, '--spill: it says why');
+}
+{
+  my $process = $t->start($program, name => 'variable', env => { DMI_DEAD_AFTER => 'x' });
+  $process->wait_exit(2);
+  like($process->err, qr{\Admi: DMI_DEAD_AFTER=x is not a number .*\n\z}, 'a variable: it says why');
+}
+for my $option (qw(trace events profile contact)) {
+  my $all = $t->spawn([$dmirun, -n => 2, -l => 0, "--$option", "$dir/none/file", $program], name => "several, $option");
+  $all->wait_exit(2);
+  is(lines($all, qr{^(?:dmi: |dmirun: [^:]+: ended with status 2: )?cannot write $dir/none/file \(--$option\): there is no directory $dir/none}), 1, "--$option, with -n: it says so once");
 }
 
 # What is no file stays what it is.
