@@ -94,7 +94,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $out = look_until($first, qr/2 of 3 have come/, '--threads');
   my $meets = $place->('DMI_local_barrier_sync', 'meets', 'meet');
   my $never = $place->('DMI_suspend', 'never comes', 'meet');
-  like($out, qr/^  DMI_main in $meets, for [\d.]+ s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; still missing:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ s$/m,
+  like($out, qr/^  DMI_main in $meets, for [\d.]+ m?s.*\n    waits at the barrier at 0x\w+ .*, 2 of 3 have come; still missing:\n      thread 2 of process 1 \(\S+\): in $never, for [\d.]+ m?s$/m,
     'who has not come is named, with what it does');
   unlike($out, qr/DEADLOCK/, 'a thread that others may wake is no deadlock');
   $first->signal('INT');
@@ -149,7 +149,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   print $writer "go\n";
   my $out = look_until($first, qr/DMI_main in DMI_read/, '--threads');
   my $reads = $place->('DMI_read', 'reads', 'DMI_main');
-  like($out, qr/^  DMI_main in $reads, for [\d.]+ s.*\n    waits for 8 bytes at $hex \(page 0 of the mapping at $hex\), owned by process 1 \(\S+\), which gives no answer$/m,
+  like($out, qr/^  DMI_main in $reads, for [\d.]+ m?s.*\n    waits for 8 bytes at $hex \(page 0 of the mapping at $hex\), owned by process 1 \(\S+\), which gives no answer$/m,
     'the owner is named as silent');
   my $pid = $second->pid;
   like($out, qr/^process 1 \(\S+, pid $pid\)\n  gives no answer: it is stopped/m, 'and where its threads would be');

@@ -51,7 +51,7 @@ sub says {
   my ($mode, $processes, $call, $mark, $waits) = @_;
   my @all = begin($mode, $processes);
   my $out = '';
-  my $wanted = qr/^  DMI_main in $call at $line{$mark} \(\w+[^)]*\), for [\d.]+ s.*\n    waits $waits$/m;
+  my $wanted = qr/^  DMI_main in $call at $line{$mark} \(\w+[^)]*\), for [\d.]+ m?s.*\n    waits $waits$/m;
   $t->wait_until(sub { ($out = look($all[0], '--threads')) =~ $wanted }, "$mode is told");
   like($out, $wanted, "$mode: what DMI_main waits for");
   away(@all);

@@ -115,12 +115,38 @@ like($text, qr/waits for 16 bytes at 0x10 \(page 3 of the mapping at 0x0\), owne
   'an owner that gives no answer');
 like($text, qr/^process 1 \(h2\)\n  gives no answer/m, 'is named');
 
-my $own = sub { return DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'page')])], objects => { 'page 0x10' => { owner => 1, role => 'owner', acks => $_[0] } } }) };
-like($own->(0), qr/waits for 16 bytes at 0x10, which its own process owns: until others have given up their copies, or for memory$/m, 'the own process');
-like($own->(1), qr/0x10, which its own process owns: until another one has given up its copy$/m, 'which waits for a copy');
-like($own->(2), qr/0x10, which its own process owns: until 2 others have given up their copies$/m, 'or several');
+# A page of its own process; what more is known of the thread, and of the page.
+sub own_page {
+  my ($thread, %page) = @_;
+  return DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'page', role => 'owner', %$thread)]), member(2)], objects => { 'page 0x10' => { owner => 1, role => 'owner', %page } } });
+}
+like(own_page({}), qr/waits for 16 bytes at 0x10, owned by process 0 \(h1\) itself, which waits for memory, or until the loss of a process is dealt with$/m, 'the own process');
+like(own_page({}, acks => 1), qr/0x10, owned by process 0 \(h1\) itself, which waits until 1 other process has given up its copy$/m, 'which waits for a copy');
+like(own_page({}, acks => 2), qr/0x10, owned by process 0 \(h1\) itself, which waits until 2 other processes have given up their copies$/m, 'or several');
+like(own_page({ role => 'pending' }), qr/0x10, which has come to process 0 \(h1\) meanwhile$/m, 'a page that was not there when the thread was looked at');
+like(own_page({ ns => 1e6 }), qr/0x10, which has come to process 0 \(h1\) meanwhile$/m, 'or for which it has waited for a moment only');
+like(own_page({}, owner => 2, role => 'pending'), qr/0x10, which is on its way from one process to another$/m, 'a page that nobody has');
+like(own_page({ op => undef }), qr/0x10, the first page of them is owned by process 0 \(h1\) itself: it waits for others$/m, 'of several pages the first one is not waited for if it is here');
+like(own_page({ op => undef }, owner => 2), qr/0x10, the first page of them is owned by process 1 \(h2\)$/m, 'or it is');
+like(own_page({ op => undef }, role => 'none'), qr/0x10, the first page of them is on its way from one process to another$/m, 'or is not anywhere');
 $text = DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'page')]), member(2)], objects => { 'page 0x10' => { owner => 2, acks => 1 } } });
-like($text, qr/0x10, owned by process 1 \(h2\), which waits for 1 process with a copy$/m, 'an owner that does');
+like($text, qr/0x10, owned by process 1 \(h2\), which waits until 1 other process has given up its copy$/m, 'an owner that does');
+
+# Two that wait for the same page: it is asked for once, and is not said to be in two places.
+{
+  my @asked;
+  my $look = bless {}, 'DMI::Look';
+  no warnings qw(redefine once);
+  local *DMI::Look::ask = sub { my (undef, $what, $of, $addr, $then) = @_; push @asked, sprintf '%s 0x%x of %d', $what, $addr, $of; $then->([{ role => 'owner', hint => $of }]) };
+  local *DMI::Look::run = sub { };
+  my $waiting = sub { my ($uid, $addr, $page, $hint) = @_; return member($uid, threads => [thread(1, 'page', addr => $addr, mapping => '0x10', page => $page, role => 'pending', hint => $hint)]) };
+  my %all = (members => [$waiting->(1, '0x10', 0, 2), $waiting->(2, '0x18', 0, 1), $waiting->(3, '0x20', 1, 2)], objects => {});
+  $look->_objects(\%all);
+  is("@asked", 'page 0x10 of 2 page 0x20 of 2', 'the owner of a page is asked once, of another page again');
+  $text = DMI::LookText::threads(\%all);
+  like($text, qr/at 0x10 \(page 0 of the mapping at 0x10\), owned by process 1 \(h2\)$/m, 'one waits for the other process');
+  like($text, qr/at 0x18 \(page 0 of the mapping at 0x10\), which has come to process 1 \(h2\) meanwhile$/m, 'which has the page');
+}
 
 # ---- Other waits -------------------------------------------------------------------------------
 
@@ -219,7 +245,7 @@ local $SIG{__WARN__} = sub { push @warnings, @_ };
 $text = DMI::LookText::threads({ members => [member(1, host => "a\e[2Jb", threads => [thread(1, undef, place => "x\ny", call => "c\nDEADLOCK", number => "1\e[2J")])], objects => {} });
 unlike($text, qr/\e|^DEADLOCK/m, 'no control characters of others reach the terminal');
 is(DMI::LookText::bytes(1536), '1.5 KiB', 'bytes');
-is(DMI::LookText::duration(6000), '1 h', 'a time');
+is(join(', ', map { DMI::LookText::duration($_) } 6000, 99.9, 1, 0.9994, 0.0123, 0.001, 0.00012), '1 h, 99.9 s, 1.0 s, 999.4 ms, 12.3 ms, 1.0 ms, 120 us', 'times');
 $text = DMI::LookText::status({ members => [member(1, cores => 2, state => 'member'), { %$silent, cores => 4, state => 'member' }], mappings => [] });
 like($text, qr/^1 +h2 +SILENT +\? +\? +4/m, 'the status of one that is silent');
 $text = DMI::LookText::status({ members => [{ %$silent, cores => 4, state => 'member', pid => 4711, tag => 'h2/1' }], mappings => [] });

@@ -203,13 +203,16 @@ sub _mappings {
   return [map { $all{$_} } sort { length $a <=> length $b || $a cmp $b } keys %all];
 }
 
-# Asks the owners about what threads wait for.  An owner is found by following hints, as requests do.
+# Asks the owners about what threads wait for.  An owner is found by following hints, as requests do.  For threads
+# that wait for the same page it is asked once: a page that moves would be told to be in two places.
 sub _objects {
   my ($self, $all) = @_;
+  my %asked;
   for my $member (@{ $all->{members} }) {
     for my $thread (grep { defined $_->{addr} } @{ $member->{threads} // [] }) {
       my $kind = $what{ $thread->{waits} } ? $thread->{waits} : 'page';
-      my $object = $all->{objects}{"$kind $thread->{addr}"} //= { kind => $kind, addr => $thread->{addr} };
+      my $page = $kind eq 'page' && 2 == grep({ defined } @$thread{qw(mapping page)}) ? "$thread->{mapping} $thread->{page}" : $thread->{addr};
+      my $object = $all->{objects}{"$kind $thread->{addr}"} //= $asked{"$kind $page"} //= { kind => $kind, addr => $thread->{addr} };
       next if $object->{asked}++;
       my $owner = ($thread->{role} // '') eq 'owner' ? $member->{member} : $thread->{hint};
       $self->_follow($object, $owner || $member->{member}, $HOPS);

@@ -38,6 +38,8 @@ sub bytes {
 
 sub duration {
   my ($seconds) = @_;
+  return sprintf '%.0f us', $seconds * 1e6 if $seconds < 1e-3;
+  return sprintf '%.1f ms', $seconds * 1e3 if $seconds < 1;
   return sprintf '%.1f s', $seconds if $seconds < 100;
   return sprintf '%d min', $seconds / 60 if $seconds < 6000;
   return sprintf '%d h', $seconds / 3600;
@@ -307,13 +309,26 @@ sub wait_text {
   return $counted{$what}->($waits, $thread) if $counted{$what};
   return $simple{$what} // 'for something' if $what ne 'page';
   return 'for pages of several addresses' if !defined $thread->{addr};
+  return "for $thread->{size} bytes at " . address($thread) . ', ' . page_text($waits, $thread);
+}
+
+# Where the page is for which a thread waits.  The owner was asked after the thread: meanwhile the page may have come,
+# or gone on.  An access to several pages has no operation of its own; of these the first one is known.
+sub page_text {
+  my ($waits, $thread) = @_;
   my $object = $waits->object($thread);
   my $copies = $object->{acks} // 0;
-  my $own = ($object->{owner} // $thread->{hint} // 0) == $thread->{member};
-  my $owner = !$own ? 'owned by ' . owner($waits, $thread) . ($copies ? ", which waits for $copies " . ($copies == 1 ? 'process' : 'processes') . ' with a copy' : '')
-    : 'which its own process owns: ' . (!$copies ? 'until others have given up their copies, or for memory'
-    : $copies == 1 ? 'until another one has given up its copy' : "until $copies others have given up their copies");
-  return "for $thread->{size} bytes at " . address($thread) . ", $owner";
+  my $until = $copies ? ", which waits until $copies other " . ($copies == 1 ? 'process has given up its copy' : 'processes have given up their copies') : '';
+  my $several = !defined $thread->{op};
+  my $which = $several ? 'the first page of them ' : '';
+  my $is = $several ? 'is owned by ' : 'owned by ';
+  return ($several ? "${which}is" : 'which is') . ' on its way from one process to another' if ($object->{role} // 'owner') ne 'owner' && !$object->{silent};
+  return $which . $is . owner($waits, $thread) . $until if ($object->{owner} // $thread->{hint} // 0) != $thread->{member};
+  my $own = $waits->process_name($thread->{member});
+  return "$which$is$own itself$until" if $copies;
+  return "$which$is$own itself: it waits for others" if $several;
+  return "which has come to $own meanwhile" if ($thread->{role} // '') ne 'owner' || $thread->{ns} < $MOMENT;
+  return "owned by $own itself, which waits for memory, or until the loss of a process is dealt with";
 }
 
 # What a thread does that does not wait in DMI.

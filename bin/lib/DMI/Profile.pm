@@ -74,12 +74,7 @@ sub sums {
 
 # ---- Text --------------------------------------------------------------------------------------
 
-sub duration {
-  my ($ns) = @_;
-  return sprintf '%.0f us', $ns / 1e3 if $ns < 1e6;
-  return sprintf '%.1f ms', $ns / 1e6 if $ns < 1e9;
-  return DMI::LookText::duration($ns / 1e9);
-}
+sub duration { my ($ns) = @_; return DMI::LookText::duration($ns / 1e9) }
 
 # "3: 90 %, 17: 5 %", of its faults.
 sub pages {
