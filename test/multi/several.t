@@ -158,6 +158,25 @@ close $_ for $line, $typed;
 $several->wait_exit(0);
 ok($left{$_}->(0), "$_: gone") for sort keys %left;
 
+# A host that cannot be reached is named once, and each host is.
+{
+  mkdir "$dir/ways" or die;
+  put('ways/ssh', "#!/bin/sh\necho \"ssh: no way to \$4\" >&2\nexit 255\n");
+  local $ENV{PATH} = "$dir/ways:$ENV{PATH}";
+  $several = start(-n => 6, '--hosts', 'localhost,nowhere.invalid,other.invalid', $program);
+  $several->expect_out(qr/^members: 0 1$/m);
+  $t->wait_until(sub {
+    my $status = $t->spawn([$dmimw, '--status'], name => 'status');
+    $status->wait_exit(0);
+    return 4 == (() = $status->out =~ m{^\w+\.invalid(?:/2)? +failed .* no way to}mg);
+  }, 'all four have failed');
+  $several->signal('INT');
+  $several->wait_exit(1);
+  is(join('', sort $several->err =~ /^dmirun: .*\n/mg),
+    join('', map { "dmirun: $_\n" } 'asking 2 processes to leave', map { "$_: ssh: no way to $_" } 'nowhere.invalid', 'other.invalid'),
+    'a host that is not reached: one line');
+}
+
 # ---- A program --------------------------------------------------------------------------------
 
 open my $key, '<', $t->key_file or die;

@@ -53,6 +53,8 @@ sub is_dead { return $_[0]{dead} && !$_[0]{finalized} }
 sub hello { my ($self) = @_; return $self->{link} && $self->{link}->hello }
 # A text that says what went wrong, or undef.
 sub problem { return $_[0]{problem} }
+# True if its host was not reached.
+sub is_unreached { return $_[0]{unreached} }
 # True if it has failed to join through the process that it was given (its door).
 sub was_refused { return $_[0]{door} && $_[0]{port} && $_[0]{never_joined} && defined $_[0]{problem} }
 
@@ -85,6 +87,7 @@ sub disconnected {
   my ($self, $reason) = @_;
   return $self->{changed}->($self) if $self->is_final;
   my $lost = $self->is_running ? 'connection lost; its process is asked to leave there: ' : '';
+  $self->{unreached} = !$self->is_running;
   return $self->fail("$lost$reason");
 }
 
@@ -156,6 +159,7 @@ sub news {
   return if $is_member && $self->{ends_program} && $self->{status} == 1 << 8;
   return $self->called . " $self->{how}" if $is_member;
   return "$self->{name} (pid $self->{pid}) $self->{problem}" if ($self->{status} // 0) & 127;
+  return "$self->{line}{host}: $self->{problem}" if $self->is_unreached;
   return "$self->{name}: $self->{problem}";
 }
 

@@ -362,13 +362,23 @@ sub _judge {
   # When all are killed, the death of one is not reported.
   my $news = $member->news;
   my $again = $member->{again} ? '; it is started again in ' . _pause($member) . ' s' : '';
-  $self->say(($news // $member->called . " $member->{how}") . $again)
+  $self->_say_of($member, ($news // $member->called . " $member->{how}") . $again)
     if (defined $news || $again) && !($self->{aborted} && $member->state eq 'ended');
   return $self->_restart($member) if $member->{again};
   $self->{problems}++;
   $self->{failures}++ if $member->{failed} = !$member->{survived};
   $self->_look_for_company;
   return $self->_look_for_enough;
+}
+
+# That a host cannot be reached is told once, though several processes were to run there.
+sub _say_of {
+  my ($self, $member, $text) = @_;
+  if ($member->is_unreached) {
+    return if $member->{serial} <= ($self->{unreached}{$text} // 0);
+    $self->{unreached}{$text} = $self->{numbers};    # those that there are now
+  }
+  return $self->say($text);
 }
 
 # The first process may wait for others that nobody else will start.
