@@ -89,6 +89,23 @@ for (['exit', 3, 'exit(3) was called while the program ran', 'exit'], ['quick', 
     'dmirun says so');
 }
 
+# A status of 0 is no good end, either, if others need the process; it is no failure of a program that goes on.
+for (['exit0', qr/; exit\(0\) was called while the program ran, in thread 1 of pid \d+/], ['_exit0', qr//]) {
+  my ($what, $why) = @$_;
+  my $all = $t->spawn([$dmirun, -n => 2, '--survive', $program, $what], name => $what);
+  $all->wait_exit(0);
+  like($all->out, qr/^it is lost$/m, "$what: the program goes on");
+  is(lines($all, qr{^dmi: process 1 \(\S+ localhost/2\) is lost$why; the program goes on with 1 process$}), 1, 'which the others say once');
+  is(lines($all, qr{^dmirun: process 1 \(localhost/2, pid \d+\) ended with status 0, while the program ran: it has called exit or _exit$}), 1,
+    'and dmirun, how it has ended');
+  is(lines($all, qr/^dmi(?:run)?: (?!process 1 |thread 1 )/), 0, 'and nothing else is said');
+}
+{
+  my $all = $t->spawn([$dmirun, -n => 1, $program, 'alone'], name => 'alone');
+  $all->wait_exit(0);
+  is(lines($all, qr/^dmi/), 0, 'who is alone may end so');
+}
+
 # The third Ctrl+C.
 {
   my $first = begin('wait');

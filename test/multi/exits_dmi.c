@@ -10,6 +10,8 @@
  *   dmirun exits_dmi scale         in DMI_scaleunit,
  *   dmirun exits_dmi init          in DMI_init: none of these can be
  *   dmirun exits_dmi exit|quick|_exit    so ends a thread of the second process
+ *   dmirun exits_dmi exit0|_exit0  likewise, and the program goes on
+ *   dmirun exits_dmi alone         exit(0) in DMI_main, and there is no other process
  *   dmirun exits_dmi wait          waits until the second process is lost
  */
 #include <pthread.h>
@@ -22,7 +24,7 @@
 #define THREADS 30
 
 /* What a thread is to do, by its argument. */
-enum { DEEP = 1, CLEANUP, CANCEL, CANCELLED, LOCK, RETURN, SLOW, SAYS, EXIT, QUICK, NOW, LONG };
+enum { DEEP = 1, CLEANUP, CANCEL, CANCELLED, LOCK, RETURN, SLOW, SAYS, EXIT, QUICK, NOW, LONG, EXIT0, NOW0 };
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -95,6 +97,10 @@ int64_t DMI_thread(int64_t addr) {
       quick_exit(4);
     case NOW:
       _exit(5);
+    case EXIT0:
+      exit(0);
+    case NOW0:
+      _exit(0);
     case LONG:
       say("waits");
       for (;;)
@@ -240,6 +246,17 @@ static void case_far(int64_t addr, int32_t id) {
   (void)DMI_atomic(addr + 4096, 8, &byte, 1, &byte, 1, &byte, 1, 1, DMI_PUT_ATOMIC, NULL);
 }
 
+/* The other process ends, and the program goes on. */
+static void case_survived(int64_t addr, int32_t id, int64_t what) {
+  DMI_thread_t thread;
+  int32_t lost;
+  MUST(DMI_write(addr, 8, &what, DMI_PUT_WRITE, NULL));
+  MUST(DMI_create(&thread, id, addr, NULL));
+  await(DMI_LOST, &lost);
+  EQ(lost, id);
+  say("it is lost");
+}
+
 /* ---- All ------------------------------------------------------------------------------------- */
 
 static int64_t ending(const char *what) {
@@ -254,6 +271,8 @@ static void with_another(const char *what, int64_t addr) {
   OK(DMI_welcome(id));
   if (strcmp(what, "far") == 0) {
     case_far(addr, id);
+  } else if (strcmp(what, "exit0") == 0 || strcmp(what, "_exit0") == 0) {
+    case_survived(addr, id, *what == 'e' ? EXIT0 : NOW0);
   } else {
     (void)run(id, addr, ending(what));
   }
@@ -274,6 +293,8 @@ void DMI_main(int argc, char **argv) {
     case_function(addr);
   } else if (strcmp(what, "remote") == 0) {
     case_remote();
+  } else if (strcmp(what, "alone") == 0) {
+    exit(0);
   } else if (strcmp(what, "scale") == 0) {
     (void)DMI_rescale(addr, 1, 1);
   } else {

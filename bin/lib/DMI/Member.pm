@@ -29,7 +29,7 @@ my $piece = 64 << 10;   # bytes of a program that are sent at once (--copy)
 
 # name, line (NodeFile), way, loop; changed => called with the member after each change of
 # state; lost => called with the member and the event of a member without which, as it says, the program
-# goes on; fatal => called with the text of an error that ends the program in all processes; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
+# goes on; missed => returns true if others of its program lose it, should it have ended; fatal => called with the text of an error that ends the program in all processes; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -49,6 +49,8 @@ sub is_gone { my ($self) = @_; return $self->is_final && !($self->{link} && $sel
 sub identity { return $_[0]{identity} }
 # True if its agent knows for certain that it has ended, and it had not ended with the program.
 sub is_dead { return $_[0]{dead} && !$_[0]{finalized} }
+# True if it has ended with its program, or has left it, in order.
+sub is_finalized { return $_[0]{finalized} }
 # What its agent has said of itself; undef: nothing yet.
 sub hello { my ($self) = @_; return $self->{link} && $self->{link}->hello }
 # A text that says what went wrong, or undef.
@@ -220,11 +222,12 @@ sub _ended {
   $self->{status} = $status = 0 if $self->{asked} && $status == 2 && $self->rank < $rank{joined};
   # That the program ends with a status of its own (DMI_exit) is no failure.
   my $stopped = $self->{finalized} && defined $self->{stops_with} && $status == $self->{stops_with} << 8;
-  if ($status != 0 && !$stopped) {
+  my $itself = $self->_ended_itself($status);
+  if ($status == 0 ? $itself && $self->{missed}->($self) : !$stopped) {
     my $how = DMI::Status::text($status);
     # A process cannot know that it is to be killed: what it said before was about something else.
     my $why = ($status & 127) == POSIX::SIGKILL ? undef : $self->{last_words};
-    $how .= ', while the program ran: it has called exit or _exit' if !defined $why && $self->_ended_itself($status);
+    $how .= ', while the program ran: it has called exit or _exit' if !defined $why && $itself;
     @$self{qw(how problem)} = ($how, defined $why ? "$how: $why" : $how);
   }
   $self->_enter('ended');

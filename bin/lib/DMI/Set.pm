@@ -95,6 +95,7 @@ sub _new_member {
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
+    missed => sub { $self->_is_missed(@_) },
     fatal => sub { my ($text) = @_; $self->{output}->once($text, $text =~ /\A(lost \w+ \d+) \(/ ? $1 : $text) },
     output => sub { my ($m, $stream, $bytes) = @_;
       $self->{output}->take($m->name, $stream, $bytes) });
@@ -322,6 +323,14 @@ sub _tell_of_death {
 }
 
 sub _was_told { my ($member, $death) = @_; return grep { $_ == $death } @{ $member->{told} // [] } }
+
+# True if others of its program lose this process, should it have ended: as far as is known here, that of
+# DMI_main may have been alone.
+sub _is_missed {
+  my ($self, $member) = @_;
+  return $member != $self->{first} || $self->{outside}
+    || grep { $_ != $member && $_->identity && !$_->is_finalized } @{ $self->{members} };
+}
 
 # `member` says that the program goes on without another one, as all of them do: no failure, then.
 sub _survived {
