@@ -26,6 +26,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Agent.pm \
 	Answer.pm \
 	Become.pm \
+	Columns.pm \
 	CommandLine.pm \
 	Control.pm \
 	Copy.pm \
@@ -53,6 +54,7 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	Show.pm \
 	Started.pm \
 	Status.pm \
+	Terminal.pm \
 	Top.pm \
 	TopView.pm \
 	Values.pm \

@@ -60,7 +60,7 @@ my $at = '127.0.0.1:' . $first->port;
 my $status = '';
 $t->wait_until(sub { $status = run(0, '--status', $at); $status =~ /^hottest/m }, 'the status tells of hot pages');
 my $made = 'DMI_mmap at ' . $line{made} =~ s/^\(\?\^:\^(.*)\$\)\z/$1/r;
-like($status, qr/^hottest pages: page .*\n3 +$base +\d+ +1: \d+ +(?:[01?]|moving) +$made$/m, 'the hottest one, with the process that asks for it, the owner, and the line that has made its mapping');
+like($status, qr/^hottest pages .*\npage .*\n3 +$base +\d+ +1: \d+ +(?:[01?]|moving) +$made$/m, 'the hottest one, with the process that asks for it, the owner, and the line that has made its mapping');
 like($status, qr/^1 .* (\d+) +[1-9]\d*$/m, 'and so many faults a second');
 like($status, qr/^$base +4\.0 KiB +8 .* 1: \d+ +$made$/m, 'and the faults of the mapping, with that line');
 like(run(0, '--status', '127.0.0.1:' . $second->port), qr/^$base +4\.0 KiB +8 .* +$made$/m, 'which the other process tells, too');
@@ -103,7 +103,7 @@ is("$cold->{cost}{faults} $cold->{pages}[0]{page}", $reads / 50 . ' 5', 'the col
 
 my $shown = run(0, '--profile', $file);
 like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
-like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +$base +4\.0 KiB +3: 100 %$/m, 'with the place');
+like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +pages of $base +4\.0 KiB +3: 100 %$/m, 'with the place');
 
 # Who only tries its options, or looks, leaves the file as it is.
 {
@@ -130,7 +130,7 @@ like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\
   $first->wait_exit(130);
   $second->wait_exit(1);
   $shown = run(0, '--profile', $file);
-  like($shown, qr/^2 processes: .* DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +0x\w+ +4\.0 KiB +3: 100 %$/ms, 'the third Ctrl+C: both have written it, who was interrupted and who ended with it');
+  like($shown, qr/^2 processes: .* DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +pages of 0x\w+ +4\.0 KiB +3: 100 %$/ms, 'the third Ctrl+C: both have written it, who was interrupted and who ended with it');
 }
 
 # Without it nothing is written, or told.

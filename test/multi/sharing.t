@@ -32,7 +32,7 @@ sub hot {
 }
 
 my ($text, $base) = hot('apart');
-like($text, qr/^page 0 of the mapping at $base: process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15: false sharing\? Give what each process needs a page of its own$/m,
+like($text, qr/^page 0 of the mapping at $base: false sharing\? Process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15\. Put what each process uses into a page of its own$/m,
   'different bytes: who writes which');
 is(() = $text =~ /false sharing/g, 1, 'and of no other page');
 ($text) = hot('same');

@@ -42,9 +42,9 @@ $terminal->run('cd ' . $t->dir . '; echo before');
 $show->($first);
 $terminal->shows(qr/^program: \S+cluster_dmi \(asked at \S+:@{[$first->port]}\) *\n3 processes, \d+ cores?, \d+ threads?; pools: \S+ \S+ of 6\.0 GiB; /, 'which program, and all together');
 # The terminal may be too narrow for the last one, if much is sent.
-my $screen = $terminal->shows(qr/^process v  host +state +pid +since +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
-$terminal->shows($row->(0, qr/member, first +\d+ +\d+\.\d s +\d+ +\d+ /), 'the first process');
-$terminal->shows($row->($_, qr/member +\d+ +\d+\.\d s +\d+ +\d+ /), "process $_") for 1, 2;
+my $screen = $terminal->shows(qr/^process v  host +state +pid +up +cores +threads +waits +faults\/s +in\/s +out\/s +pool used +of/m, 'titles');
+$terminal->shows($row->(0, qr/member, first +\d+ +\d+ s +\d+ +\d+ /), 'the first process');
+$terminal->shows($row->($_, qr/member +\d+ +\d+ s +\d+ +\d+ /), "process $_") for 1, 2;
 unlike($screen, qr/before/, 'nothing else is there');
 
 my $fourth = $t->start($program, join => $first, name => 'fourth');

@@ -102,7 +102,7 @@ like(DMI::LookText::threads({ members => [member(1, %user, threads => [$at->(1),
 unlike(DMI::LookText::threads({ members => [$never, { member => 2, process => 1, host => 'h2', silent => 1 }], objects => { 'barrier 0x10' => { arrived => 2, needed => 3, owner => 1 } } }),
   qr/perhaps/, 'but not if all that are missing are known');
 like($nobody->(map { thread($_) } 2 .. 15), qr/thread 11 of [^\n]*\n      and 4 more\n/, 'or many');
-like($text, qr/^  thread 2 in .*\n    waits at the barrier at 0x10, as thread 1 of process 0 \(h1\)$/m, 'once for each barrier');
+like($text, qr/^  thread 2 in .*\n    waits at the barrier at 0x10, as does thread 1 of process 0 \(h1\)$/m, 'once for each barrier');
 like($text, qr/^  the lock at 0xc is held by thread 1, taken by DMI_mutex_lock at p\.c:9 \(f\)$/m, 'and who holds locks');
 
 # ---- Pages -------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ is(said('value', op => '17'), 'for the end of a remote function', 'a value');
 is(said('servers', there => 1, wanted => 3), 'for processes that run remote functions, there are: 1 of 3', 'servers');
 is(said('tasks', there => 10, wanted => 64), 'for tasks of a farm, done: 10 of 64', 'tasks');
 is(said('scale', wanted => 4), 'for the 4 threads of DMI_rescale', 'a phase of DMI_rescale');
-is(said('status'), 'for a call that was begun with a status', 'a status');
+is(said('status'), 'for the end of a call that it has begun with a status', 'a status');
 is(said('coordinator'), 'for an answer of the process that orders joins and leaves', 'the coordinator');
 is(said('process'), 'for an answer of the process of a thread', 'a process');
 is(said('poll'), 'for a notice (a process joins or leaves)', 'a notice');
@@ -213,13 +213,13 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
     my (@touched) = @_;
     my $uid = 0;
     my @members = map { my $of = $_; my $member = faulting(++$uid, 500, 3 => 600); %{ $member->{hot}[0] } = (%{ $member->{hot}[0] }, %$of); $member } @touched;
-    return DMI::LookText::status(with_hottest(members => \@members, mappings => [])) =~ /^page 3 of the mapping at 0x10: (.*): false sharing\? Give what each process needs a page of its own$/m ? $1 : '';
+    return DMI::LookText::status(with_hottest(members => \@members, mappings => [])) =~ /^page 3 of the mapping at 0x10: false sharing\? (.*)\. Put what each process uses into a page of its own$/m ? $1 : '';
   };
-  is($shares->({ wrote => [0, 8] }, { wrote => [8, 16] }), 'process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15', 'false sharing: two write different bytes');
+  is($shares->({ wrote => [0, 8] }, { wrote => [8, 16] }), 'Process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15', 'false sharing: two write different bytes');
   is($shares->({ wrote => [0, 9] }, { wrote => [8, 16] }), '', 'a byte that both write: none');
   is($shares->({ wrote => [0, 8], read => [0, 16] }, { wrote => [8, 16] }), '', 'one that another one reads: none');
   is($shares->({ wrote => [0, 8], read => [0, 4] }, { read => [8, 16] }, { read => [8, 20] }),
-    'process 0 writes bytes 0 to 7, process 0 reads bytes 0 to 3, process 1 reads bytes 8 to 15, process 2 reads bytes 8 to 19', 'who only reads may read what others read');
+    'Process 0 writes bytes 0 to 7, process 0 reads bytes 0 to 3, process 1 reads bytes 8 to 15, process 2 reads bytes 8 to 19', 'who only reads may read what others read');
   is($shares->({ read => [0, 8] }, { read => [8, 16] }), '', 'nobody writes: none');
   is($shares->({ wrote => [0, 8] }), '', 'one process alone');
   is($shares->({ wrote => [0, 8] }, {}), '', 'of the other one nothing is told');
@@ -246,6 +246,7 @@ $text = DMI::LookText::threads({ members => [member(1, host => "a\e[2Jb", thread
 unlike($text, qr/\e|^DEADLOCK/m, 'no control characters of others reach the terminal');
 is(DMI::LookText::bytes(1536), '1.5 KiB', 'bytes');
 is(join(', ', map { DMI::LookText::duration($_) } 6000, 99.9, 1, 0.9994, 0.0123, 0.001, 0.00012), '1 h, 99.9 s, 1.0 s, 999.4 ms, 12.3 ms, 1.0 ms, 120 us', 'times');
+is(join(', ', map { DMI::LookText::age($_) } 0, 7, 99, 100, 7200), '0 s, 7 s, 99 s, 1 min, 2 h', 'ages');
 $text = DMI::LookText::status({ members => [member(1, cores => 2, state => 'member'), { %$silent, cores => 4, state => 'member' }], mappings => [] });
 like($text, qr/^1 +h2 +SILENT +\? +\? +4/m, 'the status of one that is silent');
 $text = DMI::LookText::status({ members => [{ %$silent, cores => 4, state => 'member', pid => 4711, tag => 'h2/1' }], mappings => [] });

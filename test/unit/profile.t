@@ -30,7 +30,7 @@ is(join(' ', map { "$_->{place} $_->{cost}{ns} $_->{cost}{faults}" } $profile->p
   'a place of both is one, and the most expensive is the first');
 my $text = $profile->text;
 like($text, qr/^2 processes: threads have waited 5\.0 s in all, in 70 waits, and have asked for pages 400 times$/m, 'sums');
-like($text, qr/^4\.0 s +80 % +40 +340 +1\.0 s +DMI_read at p\.c:7 \(f\) +0x10 +4\.0 KiB +3: 82 %, 4: 1 %$/m, 'a line of the first place');
+like($text, qr/^4\.0 s +80 % +40 +340 +1\.0 s +DMI_read at p\.c:7 \(f\) +pages of 0x10 +4\.0 KiB +3: 82 %, 4: 1 %$/m, 'a line of the first place');
 unlike($text, qr/no room|places more/, 'all is shown');
 
 $text = DMI::Profile->new(process(1, cost(5, 5, 5e6), gone => 2, rest => cost(1, 2, 3e6)),

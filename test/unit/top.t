@@ -43,7 +43,7 @@ like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has pass
 # For what threads wait.
 {
   my $waits = sub { return { thread => $_[0], who => 'dmi', tid => $_[0], state => 'S', call => 'DMI_read', place => 'p.c:1 (f)', waits => $_[1], addr => '0x10', size => 8, op => 'x' } };
-  my $shows = sub { my ($process, $what) = @_; return qr/^$process +h$process +\S+ +\S+ +\d+\.\d s +2 +1 +\Q$what\E  /m };
+  my $shows = sub { my ($process, $what) = @_; return qr/^$process +h$process +\S+ +\S+ +\d+ s +2 +1 +\Q$what\E  /m };
   my $view = DMI::TopView->new;
   my @two = map { my $process = $_; sub { member($process, $_[0], 0, 0, 0, @_[1 .. $#_]) } } 0, 1;
   my @none = (locks => [], barriers => []);
@@ -67,7 +67,7 @@ like(shown($view), qr/^0 +h0 +SILENT +\? +\? +2 +\?/m, 'nothing is known of one 
 is(style($view, qr/SILENT/), 'chosen', 'it is chosen');
 $view->key('down');
 is(style($view, qr/SILENT/), 'alarm', 'or else stands out');
-like(shown($view), qr/^2 processes, 4 cores, 1 thread; pools: 1\.0 MiB of 1\.0 GiB/, 'the sum of what is known');
+like(shown($view), qr/^2 processes \(1 silent\), 4 cores, 1 thread; pools: 1\.0 MiB of 1\.0 GiB; traffic 0 B\/s, 0 faults\/s$/m, 'the sum of what is known');
 
 # Order.
 my @three = (member(0, 10, 1, 0, 5), member(1, 10, 1, 0, 500), silent(2));
@@ -161,6 +161,14 @@ unlike(shown($view), qr/no mappings/, 'which does not mean that there are none')
 $view->take(all(member(0, 12, 0, 0, 0)));
 like(shown($view), qr/^no mappings$/m, 'there are none');
 like(shown($view, 20, 10), qr/\nq: end/, 'a narrow window shows how to end');
+{
+  my %mapping = (mapping => '0x100000000', page_size => 4096, pages => 9, call => 'DMI_mmap', place => 'program.c:7 (DMI_main)', of => { 10 => { owned => 9, copies => 0, faults => 0 } });
+  $view->take({ %{ all(member(0, 13, 0, 0, 0)) }, mappings => [\%mapping], hottest => [{ mapping => '0x100000000', page => 3, rate => 70, by => [{ process => 0, rate => 70 }] }] });
+  like(shown($view, 20, 60), qr/^mapping      page size  pages  owned by process\n0x100000000  4\.0 KiB    9      0: 9\n    made by            DMI_mmap at program\.c:7 \(DMI_main\)\n\nhottest pages /m,
+    'in a narrow window the long columns of mappings come below');
+  like(shown($view, 20, 60), qr/^page  of mapping   faults\/s  by process  owner\n3     0x100000000  70        0: 70       \?\n    mapping made by  DMI_mmap at program\.c:7 \(DMI_main\)$/m, 'and those of hot pages');
+  like(shown($view, 20, 150), qr/^mapping +page size .* made by\n0x100000000 .* DMI_mmap at .*\n\nhottest .*\npage .* mapping made by\n3 .* DMI_mmap at/m, 'in a wide one they are columns');
+}
 $view->key('b');
 is($view->key('q'), 'end', 'q');
 
@@ -171,17 +179,17 @@ is($view->key('q'), 'end', 'q');
   $view->take(all(map { member($_, 10, 0, 0, 0) } 0, 1));
   like(shown($view, 20, 60), qr{^2 processes, .*\n {4}.*B/s, 0 faults/s\n}, 'the sums go on in a second line');
   like(shown($view, 3, 60), qr{^2 processes, .*\n(?!    )}, 'but not where there is no room for it');
-  like($titles->(), qr/^process v  host  state +pid  since /, 'at 60 columns the last columns are not there');
+  like($titles->(), qr/^process v  host  state +pid  up /, 'at 60 columns the last columns are not there');
   unlike($titles->(), qr/pool used/, 'of which this is one');
   is($view->key('right'), 'draw', 'to the right');
-  like($titles->(), qr/^process v  state +pid  since /, 'by one column; which process it is stays');
+  like($titles->(), qr/^process v  state +pid  up /, 'by one column; which process it is stays');
   $view->key('right') for 1 .. 50;
   like($titles->(), qr/^process v .* copies  spilled$/, 'up to the last one');
   like(shown($view, 20, 60), qr/^1  .* 0 B$/m, 'with what is in it');
   $view->key('left');
   unlike($titles->(), qr/spilled$/, 'from there back at once');
   $view->key('left') for 1 .. 50;
-  like($titles->(), qr/^process v  host  state +pid  since /, 'to the first one');
+  like($titles->(), qr/^process v  host  state +pid  up /, 'to the first one');
   $view->key('>') for 1 .. 7;
   like($titles->(), qr/^process  .*  waits v(?:  |$)/, 'the column by which is sorted is moved to');
   $view->key('<') for 1 .. 7;
@@ -204,7 +212,7 @@ is($view->key('q'), 'end', 'q');
   my $view = DMI::TopView->new;
   my %here = (host => 'here');
   $view->take(all(map({ member($_, 10, 0, 0, 0, %here, tag => "here/$_") } 0 .. 3), { %{ silent(4) }, cores => 6, host => 'there' }));
-  like(shown($view), qr/^5 processes, 8 cores, 4 threads;/, 'four processes on two processors, and one elsewhere');
+  like(shown($view), qr/^5 processes \(1 silent\), 8 cores, 4 threads;/, 'four processes on two processors, and one elsewhere');
   my $share = sub { my ($has) = @_; return map { my $one = member($_, 10, 0, 0, 0, %here); @{ $one->{process_now} }{qw(cores machine_cores)} = (1, $has); $one } 0 .. 3 };
   my $of = sub { my ($has) = @_; $view->take(all($share->($has))); return shown($view) };
   like($of->(2), qr/^4 processes, 2 cores,/, 'four with a share of two processors each');

@@ -90,7 +90,7 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
     member(2, threads => [{ thread => 1, number => 1, who => 'dmi', tid => 1, call => 'DMI_read', place => 'p.c:2 (g)' }], barriers => [{ barrier => '0xa', thread => 1 }]));
   my $event = DMI::Web::State::threads({ %{ all(@members) }, objects => { 'barrier 0xa' => { arrived => 3, needed => 4, owner => 1 } } }, 2);
   is(scalar(grep { /still missing/ } map { $_->{waits} // '' } @{ $event->{threads} }), 1, 'who is still missing at a barrier: once');
-  is($event->{threads}[2]{waits}, 'waits at the barrier at 0xa, as thread 1 of process 0 (h1)', 'the others wait as that one');
+  is($event->{threads}[2]{waits}, 'waits at the barrier at 0xa, as does thread 1 of process 0 (h1)', 'the others wait as that one');
 }
 
 # ---- Metrics -----------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 # LookText.pm - what can be seen of a running program, as text for people.  Pure: DMI::Waits has the
-# meaning, this the words.
+# meaning, this the words.  `width`: columns of the window, for which long lines and tables are laid out; undef: each
+# line stays whole.
 package DMI::LookText;
 
 use strict;
 use warnings;
+use DMI::Columns ();
 use DMI::Waits ();
 
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
@@ -45,6 +47,9 @@ sub duration {
   return sprintf '%d h', $seconds / 3600;
 }
 
+# How long a process is there, which is known in whole seconds.
+sub age { my ($seconds) = @_; return $seconds < 100 ? sprintf '%d s', $seconds : duration($seconds) }
+
 # The processors of all machines: processes of one machine may use the same ones, or each its share of them.  So of
 # a machine it is the sum over its processes, but no more than it has.
 sub cores {
@@ -54,33 +59,11 @@ sub cores {
     my ($host, $cores) = ($member->{host} // '', $member->{cores} // 0);
     my $has = $member->{machine_cores} // ($member->{process_now} // {})->{machine_cores} // $cores;
     $may{$host} += $cores;
-    $most{$host} = $has if $has > ($most{$host} // 0);
+    $most{$host} = $has if $has >= ($most{$host} // 0);
   }
   my $sum = 0;
   $sum += $may{$_} < $most{$_} ? $may{$_} : $most{$_} for keys %may;
   return $sum;
-}
-
-# How wide each column has to be.
-sub widths {
-  my (@rows) = @_;
-  my @wide;
-  for my $row (@rows) {
-    for my $i (0 .. $#$row) {
-      $wide[$i] = length $row->[$i] if length $row->[$i] > ($wide[$i] // 0);
-    }
-  }
-  return @wide;
-}
-
-# Columns, each as wide as it must be.
-sub table {
-  my (@rows) = @_;
-  my @wide = widths(@rows);
-  return join '', map {
-    my $row = $_;
-    join('  ', map { sprintf '%-*s', $wide[$_], $row->[$_] } 0 .. $#$row) =~ s/ +\z/\n/r =~ s/([^\n])\z/$1\n/r
-  } @rows;
 }
 
 # Which program this is; '' if none of its processes says it.
@@ -92,10 +75,28 @@ sub heading {
 
 # ---- dmirun --status ---------------------------------------------------------------------------
 
+# All processes in one line.  `row`: of each, `used` and the like.
+sub sums {
+  my ($of, @rows) = @_;
+  my $number = sub { my ($count, $one, $more) = @_; return "$count " . ($count == 1 ? $one : $more) };
+  my $sum = sub { my ($name) = @_; my $sum = 0; $sum += $_->{$name} // 0 for @rows; return $sum };
+  my $silent = grep { $_->{silent} } @rows;
+  my $text = join ', ', $number->(scalar @rows, 'process', 'processes') . ($silent ? " ($silent silent)" : ''), $number->(cores(@rows), 'core', 'cores'), $number->($sum->('threads'), 'thread', 'threads');
+  return "$text; pools: " . bytes($sum->('used')) . ' of ' . bytes($sum->('limit')) . '; '
+    . join ', ', ($of->{traffic} ? 'traffic ' . bytes($sum->('in')) . '/s' : ()), sprintf '%.0f faults/s', $sum->('faults');
+}
+
+sub _sums_of {
+  my (@members) = @_;
+  return sums({}, map { my $now = $_->{process_now} // {}; { silent => $_->{silent}, host => $_->{host}, cores => $now->{cores} // $_->{cores}, machine_cores => $now->{machine_cores},
+    threads => $now->{threads}, faults => $now->{faults_now}, map { $_ => ($now->{pool} // {})->{$_} } qw(used limit) } } @members);
+}
+
+my @process_columns = ((map { [$_] } qw(process host state pid up cores threads)), ['pool used', 'part'], ['of'], ['copies'], ['spilled'], ['by shm', 'part'], map { [$_] } qw(in out faults faults/s));
+
 sub status {
-  my ($all) = @_;
-  my @rows = ([qw(process host state pid since cores threads), 'pool used', 'of', qw(copies spilled), 'by shm', qw(in out faults now/s)]);
-  my (@silent, @stay);
+  my ($all, $width) = @_;
+  my (@rows, @silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
     push @stay, "process $member->{process} is to leave: " . plain($self->{stays}) . "\n" if $self && defined $self->{stays};
@@ -105,22 +106,24 @@ sub status {
     my @row = ($member->{process}, host($member), $state);
     if ($self) {
       my $pool = $self->{pool};
-      push @row, pid($member), duration($self->{now} - $self->{since}), @$self{qw(cores threads)},
+      push @row, pid($member), age($self->{now} - $self->{since}), @$self{qw(cores threads)},
         (map { bytes($_) } @$pool{qw(used limit copies spilled)}),
-        defined $self->{shared} ? "$self->{shared}/$self->{connections}" : '?', bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
+        defined $self->{shared} ? "$self->{shared} of $self->{connections}" : '?', bytes($self->{bytes_in}), bytes($self->{bytes_out}), $self->{faults}, sprintf '%.0f', $self->{faults_now} // 0;
     }
     else {
       push @row, pid($member), '?', $member->{cores}, ('?') x 9;
     }
     push @rows, \@row;
   }
-  return clean(join('', table(@rows), @stay) . mappings($all) . hottest($all) . silent($all, @silent));
+  my $sums = @rows ? _sums_of(@{ $all->{members} }) . "\n\n" : '';
+  return clean(DMI::Columns::folded($sums, $width) . DMI::Columns::fitted($width, \@process_columns, @rows) . DMI::Columns::folded(join('', @stay), $width) . mappings($all, $width) . hottest($all, $width)
+      . DMI::Columns::folded(silent($all, @silent), $width));
 }
 
 sub mappings {
-  my ($all) = @_;
+  my ($all, $width) = @_;
   my %name = map { $_->{member} => $_->{process} } @{ $all->{members} };
-  my @rows = (['mapping', 'page size', 'pages', 'owned by', 'copies in', 'faults', 'made by']);
+  my @rows;
   for my $mapping (@{ $all->{mappings} }) {
     my @who = sort { $a <=> $b } keys %{ $mapping->{of} };
     my ($owned, $copies, $faults) = map {
@@ -131,7 +134,8 @@ sub mappings {
     push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, map { $_ || '-' } $owned, $copies, $faults, made($mapping)]
       unless $mapping->{allocator} && !$owned && !$copies && !$faults;
   }
-  return @rows > 1 ? "\n" . table(@rows) : '';
+  my @columns = (['mapping'], ['page size'], ['pages'], map { [$_, 'long'] } 'owned by process', 'copies in process', 'faults of process', 'made by');
+  return @rows ? "\n" . DMI::Columns::fitted($width, \@columns, @rows) : '';
 }
 
 # The call that has made a mapping, "DMI_mmap at prog.c:42 (DMI_main)"; '' if the process that has called it
@@ -165,17 +169,18 @@ sub false_sharing {
   } @who;
   return '' if @parts < 2;    # of the others nothing is told
   splice @parts, $MOST_NAMED, @parts, '...' if @parts > $MOST_NAMED;
-  return join(', ', @parts) . ': false sharing? Give what each process needs a page of its own';
+  return 'false sharing? ' . ucfirst(join(', ', @parts)) . '. Put what each process uses into a page of its own';
 }
 
 sub hottest {
-  my ($all) = @_;
+  my ($all, $width) = @_;
   my @hottest = @{ $all->{hottest} // [] } or return '';
   my %there = map { $_->{mapping} => $_ } @{ $all->{mappings} };
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
-  return "\n" . table(['hottest pages: page', 'of mapping', 'faults a second', 'by', 'owner', 'mapping made by'],
-    map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), asked_by($_), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest)
-    . join '', map { my $text = false_sharing($_); $text ? "\npage " . plain($_->{page}) . ' of the mapping at ' . plain($_->{mapping}) . ": $text\n" : () } @hottest;
+  my @columns = (['page'], ['of mapping'], ['faults/s'], ['by process', 'long'], ['owner'], ['mapping made by', 'long']);
+  my @rows = map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), asked_by($_), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest;
+  my @shared = map { my $text = false_sharing($_); $text ? "\npage " . plain($_->{page}) . ' of the mapping at ' . plain($_->{mapping}) . ": $text\n" : () } @hottest;
+  return "\nhottest pages (others ask for them most often now)\n" . DMI::Columns::fitted($width, \@columns, @rows) . DMI::Columns::folded(join('', @shared), $width);
 }
 
 # Which processes ask for a hot page, how often a second: "0: 300, 1: 20".
@@ -287,7 +292,7 @@ my %counted = (
 );
 
 my %simple = (
-  status => 'for a call that was begun with a status',
+  status => 'for the end of a call that it has begun with a status',
   coordinator => 'for an answer of the process that orders joins and leaves',
   process => 'for an answer of the process of a thread',
   poll => 'for a notice (a process joins or leaves)',
@@ -344,9 +349,9 @@ sub doing {
 }
 
 sub threads {
-  my ($all) = @_;
+  my ($all, $width) = @_;
   my $waits = DMI::Waits->new($all);
-  return clean(join("\n", map { process($waits, $_) } $waits->members) . deadlocks($waits));
+  return DMI::Columns::folded(clean(join("\n", map { process($waits, $_) } $waits->members) . deadlocks($waits)), $width);
 }
 
 # Who is missing at a barrier is told for the first one that waits there.
@@ -355,7 +360,7 @@ sub wait_once {
   return wait_text($waits, $thread) if $thread->{waits} ne 'barrier';
   my $first = $waits->{first_at}{ $thread->{addr} } //= $thread;
   return wait_text($waits, $thread) if $first == $thread;
-  return 'at the barrier at ' . address($thread) . ', as ' . $waits->thread_name($first);
+  return 'at the barrier at ' . address($thread) . ', as does ' . $waits->thread_name($first);
 }
 
 # One process: what its threads do, and the locks that they hold.

@@ -4,6 +4,7 @@ package DMI::Profile;
 
 use strict;
 use warnings;
+use DMI::Columns ();
 use DMI::Json ();
 use DMI::LookText ();
 
@@ -91,13 +92,16 @@ sub row {
   my ($place, $all) = @_;
   my $cost = $place->{cost};
   my $call = defined $place->{call} ? "$place->{call} at $place->{place}" : 'threads of DMI';
-  my $what = $place->{mapping} // join ' ', sort keys %{ $place->{waits} // {} };
+  my $what = defined $place->{mapping} ? "pages of $place->{mapping}" : join ' ', sort keys %{ $place->{waits} // {} };
   return [duration($cost->{ns}), $all->{ns} ? sprintf('%.0f %%', 100 * $cost->{ns} / $all->{ns}) : '-', @$cost{qw(waits faults)},
     duration($cost->{longest} // 0), $call, $what, defined $place->{page_size} ? DMI::LookText::bytes($place->{page_size}) : '', pages($place)];
 }
 
+my @columns = ((map { [$_] } qw(waited), 'of all', qw(waits faults longest)), ['call', 'long'], ['for', 'long'], ['page size'], ['which pages', 'long']);
+
+# `width`: as of DMI::LookText.
 sub text {
-  my ($self) = @_;
+  my ($self, $width) = @_;
   my ($all, $rest) = $self->sums;
   my @places = $self->places;
   my $hidden = @places > $LINES ? @places - $LINES : 0;
@@ -105,7 +109,7 @@ sub text {
   my $processes = $self->processes;
   my $text = sprintf "%d process%s: threads have waited %s in all, in %s waits, and have asked for pages %s times\n\n", $processes,
     $processes == 1 ? '' : 'es', duration($all->{ns}), @$all{qw(waits faults)};
-  $text .= DMI::LookText::table(['waited', 'of all', qw(waits faults longest call), 'in', 'page size', 'pages, of the faults'], map { row($_, $all) } @places);
+  $text = DMI::Columns::folded($text, $width) . DMI::Columns::fitted($width, \@columns, map { row($_, $all) } @places);
   $text .= "\nand $hidden places more\n" if $hidden;
   $text .= sprintf "\nand places for which there was no room: %s, %s waits, %s faults\n", duration($rest->{ns}), @$rest{qw(waits faults)} if %$rest;
   return DMI::LookText::clean($text);
@@ -113,11 +117,11 @@ sub text {
 
 # What dmirun --profile FILE prints.  Dies if there is nothing.
 sub show {
-  my ($path) = @_;
+  my ($path, $width) = @_;
   open my $file, '<', $path or die "--profile $path: $! (dmirun --profile FILE ./prog makes it)\n";
   my $self = __PACKAGE__->new(<$file>);
   die "--profile $path: no profile is in it" . ($self->unread ? '' : ': processes write theirs when they end, which none has done yet, or they were killed (dmirun --json shows those of a program that runs)') . "\n" if !$self->processes;
-  return $self->text;
+  return $self->text($width);
 }
 
 1;

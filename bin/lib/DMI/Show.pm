@@ -4,7 +4,9 @@ package DMI::Show;
 use strict;
 use warnings;
 use DMI::Look;
+use DMI::Columns;
 use DMI::LookText;
+use DMI::Terminal;
 use JSON::PP ();
 
 # Whom to ask is given as for -i and -p, or behind the options (`words`).  Dies with a line.
@@ -36,8 +38,10 @@ sub show {
   my $look = DMI::Look->new(command => [$viewer]);
   my $all = $look->all(@parts);
   $look->finish;
+  my $width = defined $opt->{dump} ? undef : DMI::Terminal::columns(\*STDOUT);
   my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
-    : join "\n", grep { $_ ne '' } DMI::LookText::heading($all), ($wants{status} ? DMI::LookText::status($all) : ()), ($wants{threads} ? DMI::LookText::threads($all) : ());
+    : join "\n", grep { $_ ne '' } DMI::Columns::folded(DMI::LookText::heading($all), $width),
+      ($wants{status} ? DMI::LookText::status($all, $width) : ()), ($wants{threads} ? DMI::LookText::threads($all, $width) : ());
   return _write($opt->{dump}, $text) if defined $opt->{dump};
   binmode STDOUT, ':encoding(UTF-8)';
   print $text;

@@ -9,6 +9,7 @@ package DMI::TopView;
 
 use strict;
 use warnings;
+use DMI::Columns ();
 use DMI::LookText ();
 use DMI::Waits ();
 
@@ -24,7 +25,7 @@ my @columns = (
   ['host', \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
   ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
-  ['since', sub { defined $_[0]{life} ? DMI::LookText::duration($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
+  ['up', sub { defined $_[0]{life} ? DMI::LookText::age($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
   map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
     ['cores', 'cores', $count], ['threads', 'threads', $count], ['waits', 'waits', $waits], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
     ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size], ['spilled', 'spilled', $size]),
@@ -100,7 +101,7 @@ sub silent { my ($self, $seconds) = @_; $self->{silence} = $seconds; return }
 sub _row {
   my ($self, $member, $seen) = @_;
   my $now = $member->{process_now};
-  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag pid cores));
+  my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag pid cores silent));
   $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
   $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
   return \%row unless $now && ref $now->{pool};
@@ -189,7 +190,7 @@ sub lines {
   my ($self, $height, $width) = @_;
   return () if $height < 1 || $width < 1;
   my @head = $self->_head;
-  my @lines = map { my $style = $_->[1]; map { [$_, $style] } _fold($_->[0], $width) } @head;
+  my @lines = map { my $style = $_->[1]; map { [$_, $style] } DMI::Columns::fold($_->[0], $width) } @head;
   @lines = @head if @lines > $height / 2;    # rather cut than nothing else
   my @help = _help($self->{page}, $width, $height < $HELP_TWO ? 1 : 2);
   my $room = $height - @lines - @help;
@@ -223,11 +224,7 @@ sub _head {
   my ($self) = @_;
   return ['asking ...', 'plain'] if !$self->{all};
   my @rows = @{ $self->{rows} };
-  my %sum = map { $_ => 0 } qw(threads used limit in faults);
-  for my $row (@rows) { $sum{$_} += $row->{$_} // 0 for keys %sum }
-  my $cores = DMI::LookText::cores(@rows);
-  my $line = sprintf '%d %s, %d %s, %d %s; pools: %s of %s; %s/s, %.0f faults/s', scalar @rows,
-    @rows == 1 ? 'process' : 'processes', $cores, $cores == 1 ? 'core' : 'cores', $sum{threads}, $sum{threads} == 1 ? 'thread' : 'threads', map({ DMI::LookText::bytes($_) } @sum{qw(used limit in)}), $sum{faults};
+  my $line = DMI::LookText::sums({ traffic => 1 }, @rows);
   my @deadlocks = $self->{page} eq 'processes' ? map { [$_, 'alarm'] } @{ $self->{deadlocks} } : ();
   my $program = DMI::LookText::heading($self->{all}) =~ s/\n//r;
   my @sums = ($program ne '' ? [$program, 'plain'] : (), [$line, 'plain']);
@@ -260,8 +257,8 @@ sub _table {
   my $mark = $self->{reverse} ? '^' : 'v';
   my @titles = map { $columns[$_][0] . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
   my @cells = (\@titles, map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
-  $self->{left} = $self->_left($width, DMI::LookText::widths(@cells));
-  my ($head, @lines) = split /\n/, DMI::LookText::table(map { [@$_[0, $self->{left} .. $#columns]] } @cells);
+  $self->{left} = $self->_left($width, DMI::Columns::widths(@cells));
+  my ($head, @lines) = split /\n/, DMI::Columns::table(map { [@$_[0, $self->{left} .. $#columns]] } @cells);
   my $shown = $room - 1;
   $self->{top} = $self->{row} if $self->{top} > $self->{row};
   $self->{top} = $self->{row} - $shown + 1 if $self->{row} >= $self->{top} + $shown;
@@ -275,9 +272,9 @@ sub _table {
 sub _text {
   my ($self, $room, $width) = @_;
   my @lines;
-  if ($self->{page} eq 'mappings') { @lines = $self->_mappings }
+  if ($self->{page} eq 'mappings') { @lines = $self->_mappings($width) }
   else { @lines = $self->_threads }
-  my @folded = map { my $style = $_->[1]; map { [$_, $style] } _fold($_->[0], $width) } @lines;
+  my @folded = map { my $style = $_->[1]; map { [$_, $style] } DMI::Columns::fold($_->[0], $width) } @lines;
   my $most = @folded - $room;
   $self->{top} = $most if $self->{top} > $most;
   $self->{top} = 0 if $self->{top} < 0;
@@ -286,11 +283,11 @@ sub _text {
 }
 
 sub _mappings {
-  my ($self) = @_;
+  my ($self, $width) = @_;
   my $all = $self->{all};
   return ['asking ...', 'plain'] if !$all || $self->{turned};
   my $silent = DMI::LookText::silent($all, grep { $_->{silent} } @{ $all->{members} });
-  my $known = DMI::LookText::mappings($all) . DMI::LookText::hottest($all) || ($silent ? '' : 'no mappings');
+  my $known = DMI::LookText::mappings($all, $width) . DMI::LookText::hottest($all, $width) || ($silent ? '' : 'no mappings');
   return (map({ [$_, 'plain'] } split /\n/, $known), map { [$_, 'alarm'] } grep { $_ ne '' } split /\n/, $silent);
 }
 
@@ -303,22 +300,6 @@ sub _threads {
   my @deadlocks = split /\n/, DMI::LookText::deadlocks($waits);
   shift @deadlocks;    # an empty line
   return (map({ [$_, 'alarm'] } @deadlocks), map { [$_, 'plain'] } split /\n/, DMI::LookText::process($waits, $member));
-}
-
-# A long line goes on in the next one, further to the right.
-sub _fold {
-  my ($line, $width) = @_;
-  my ($indent) = $line =~ /^( *)/;
-  $indent = length($indent) + 4 < $width / 2 ? "$indent    " : '';
-  my @lines;
-  while (length $line > $width) {
-    my $cut = rindex substr($line, 0, $width + 1), ' ';
-    $cut = $width if $cut <= length $indent;
-    push @lines, substr $line, 0, $cut, '';
-    $line =~ s/^ +//;
-    $line = $indent . $line;
-  }
-  return (@lines, $line);
 }
 
 1;

@@ -6,6 +6,7 @@
 #   $terminal->keys('Down', 'C-c');      # names of tmux
 #   $terminal->shows(qr/text/);          # waits until the screen matches; returns the screen
 #   $terminal->resize(80, 24);
+#   $terminal->whole;                    # the screen, with lines that are too long for it as they are
 #   $terminal->close;
 #
 # tmux tells of every change of the screen (control mode), so nothing here sleeps.
@@ -17,6 +18,7 @@ use IO::Handle ();
 use Test::More;
 
 my $last;    # screen that was looked at
+my $count = 0;    # of terminals
 
 END { diag("---- the screen ----\n$last----") if defined $last && !Test::More->builder->is_passing }
 
@@ -24,7 +26,7 @@ sub missing { return !grep { -x "$_/tmux" } split /:/, $ENV{PATH} // '' }
 
 sub new {
   my ($class, $t, $width, $height) = @_;
-  my $self = bless { t => $t, dir => $t->dir . '/tmux' }, $class;
+  my $self = bless { t => $t, dir => $t->dir . '/tmux' . ++$count }, $class;
   mkdir $self->{dir}, 0700 or die "$self->{dir}: $!";
   delete @ENV{qw(TMUX TMUX_PANE)};
   open my $file, '>', "$self->{dir}/conf" or die $!;
@@ -53,6 +55,9 @@ sub _tmux {
 }
 
 sub screen { return $_[0]->_tmux('capture-pane', '-p', '-N') }
+
+# The screen with lines that go beyond the edge, and on in the next one, as one.
+sub whole { return $_[0]->_tmux('capture-pane', '-p', '-J') =~ s/ +$//mgr }
 
 sub shows {
   my ($self, $regex, $what) = @_;
