@@ -58,9 +58,9 @@ my $line = do {
   while (<$source>) { $number = $. if m{line: waits} }
   "web_dmi.c:$number";
 };
-shows("[...document.querySelectorAll('#threads tbody tr')].filter((row) => row.cells[3].textContent.includes('DMI_watch at $line') && /^waits until the bytes at 0x[0-9a-f]+ .*change/.test(row.cells[4].textContent)).length === 3",
+shows("[...document.querySelectorAll('#threads tbody tr')].filter((row) => row.cells[3].textContent.includes('DMI_watch at $line') && /^until the bytes at 0x[0-9a-f]+ .*change/.test(row.cells[4].textContent)).length === 3",
   'the threads of all wait in DMI_watch, at its line');
-shows("[...document.querySelectorAll('#threads tbody tr')].some((row) => row.cells[0].textContent === 'DMI_main of 0' && row.cells[1].textContent === 'poll')", 'and DMI_main for a notice');
+shows("[...document.querySelectorAll('#threads tbody tr')].some((row) => row.cells[0].textContent === 'DMI_main of process 0' && row.cells[1].textContent === 'poll')", 'and DMI_main for a notice');
 shows("document.querySelectorAll('#mappings tbody tr').length >= 1", 'there is a mapping');
 shows("[...document.querySelectorAll('#mappings tbody tr')].every(({ cells: [, , , , , , made] }) => made.textContent.length > 20 && made.scrollWidth <= made.clientWidth)",
   'the call that has made it is not cut');
@@ -84,7 +84,7 @@ shows("dmi.threads >= 3", 'threads are told again and again');
 shows("document.querySelectorAll('#flows tbody tr').length === 3 && [...document.querySelectorAll('#flows tbody tr')].every((row, at) => [1, 2, 3].every((to) => row.cells[to].textContent === '' ? to === at + 1 : /^[0-9.]+ \\w+\\/s\$/.test(row.cells[to].textContent)))",
   'what each process sends to each other one');
 $browser->value("document.querySelector('#members tr[data-process=\"1\"]').click()");
-shows("document.getElementById('which').textContent === 'of process 1' && [...document.querySelectorAll('#threads tbody tr')].every((row) => row.cells[0].textContent.endsWith(' of 1'))", 'a click shows the threads of one process');
+shows("document.getElementById('which').textContent === 'of process 1' && [...document.querySelectorAll('#threads tbody tr')].every((row) => row.cells[0].textContent.endsWith(' of process 1'))", 'a click shows the threads of one process');
 $browser->value("document.getElementById('everyone').click()");
 shows("document.querySelectorAll('#threads tbody tr').length === 4", 'and another one those of all');
 DMIWeb::screenshot($t, $browser, 'web-light');

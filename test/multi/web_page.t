@@ -38,7 +38,7 @@ sub program {
     } 1 .. $THREADS;
     push @members, { member => $uid, process => $number, pid => 4000 + $number, host => sprintf('node%02d.example.org', $number), state => 'member', cores => 8, memory => 1 << 34,
       coordinator => $number == 0 ? JSON::PP::true() : undef, threads => \@threads, locks => [], barriers => [],
-      $number == 1 ? (hot_of => { faults => 4096 }, hot => [{ mapping => '0x200000000', page => 7, faults => 4096, surely => 2048 }]) : (),
+      $number < 2 ? (hot_of => { faults => 4096 }, hot => [$number ? { mapping => '0x200000000', page => 7, faults => 4096, surely => 2048 } : (), { mapping => '0x100000000', page => 3, faults => 1024, surely => 1024, wrote => [8 * $number, 8 * $number + 8] }]) : (),
       mappings => [{ mapping => '0x100000000', page_size => 4096, pages => 65536, home => 1, owned => 500 + 40 * $number, copies => int 100 * $busy },
         { mapping => '0x200000000', page_size => 1 << 20, pages => 4096, home => 2, owned => 30 + $number % 7, copies => $number % 5 }],
       process_now => { pid => 4000 + $number, state => 'member', now => 1000 + $second, since => 900 - $number, cores => 8, threads => $THREADS,
@@ -111,6 +111,9 @@ for my $process (0, 5, 63) {
   is($browser->value(cell($process, 11)), 50 * (1 + $process % 4) . '/s', 'and how often a second it asks others for pages');
 }
 is($browser->value("[...document.querySelector('#hot tbody tr').cells].map((cell) => cell.textContent).join('|')"), '7|0x200000000|50|1: 50|2|', 'a hot page, who asks for it, and whose it is');
+is($browser->value("[...document.querySelectorAll('#shared li')].map((line) => line.textContent).join('|')"),
+  'page 3 of the mapping at 0x100000000: false sharing? Process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15. Put what each process uses into a page of its own', 'and in a line of its own who writes which bytes of one');
+cmp_ok($browser->value("document.querySelector('#shared li').clientHeight"), '<', 40, 'for which there is room') or diag $browser->value("document.querySelector('#shared li').clientWidth");
 
 # The timeline: what was told of each thread, from one event to the next, as long as nothing else was told.
 my %kind = (computes => 'computes', outside => 'outside', page => 'page', barrier => 'barrier', lock => 'lock');
@@ -149,13 +152,15 @@ $browser->size(420, 1200);
 $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
 DMIWeb::screenshot($t, $browser, 'page-64-narrow');
 
-# In no window a title is cut, nor what is in a cell; each is shown whole, or one can scroll to it.
-for my $width (600, 1280) {
+# In no window anything is cut, and nowhere one has to scroll to the side.
+for my $width (420, 600, 1000, 1199, 1200, 1280) {
   $browser->size($width, 1200);
   $browser->value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
-  my $cut = $browser->value("[...document.querySelectorAll('h1, h2, .note, .sum, .legend span, .badge, th, td')].filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth"
-      . " || one.matches('.badge') && one.getBoundingClientRect().right > one.closest('td').getBoundingClientRect().right).map((one) => one.textContent)");
+  my $cut = $browser->value("[...document.querySelectorAll('h1, h2, .note, .sum, .legend span, .badge, th, td, li, .scroll, main')].filter((one) => one.clientWidth && (one.scrollWidth > one.clientWidth"
+      . " || one.getBoundingClientRect().right > (one.closest('td') || one.closest('section, header') || document.documentElement).getBoundingClientRect().right + 0.5)).map((one) => (one.id || one.className || one.tagName) + ' ' + one.textContent.slice(0, 60))");
   is(join('|', @$cut), '', "nothing is cut at $width pixels");
+  my $titles = $browser->value("[...document.querySelectorAll('#members tbody tr:first-child td')].map((cell) => getComputedStyle(cell, '::before').content).join('')");
+  $width < 1200 ? like($titles, qr/"process "?.*"host "?.*"faults "?/, 'each cell has its title') : unlike($titles, qr/process/, 'titles are above');
 }
 
 # Texts of others are text.

@@ -66,7 +66,7 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   is_deeply($event->{traffic}, [], 'traffic between processes: only if it was asked for');
   $members[0]{peers} = [{ member => 1, bytes_out => 0 }, { member => 2, bytes_out => 17 }];
   is_deeply(DMI::Web::State::threads(all(@members), 2)->{traffic}, [{ member => 1, out => { 1 => 0, 2 => 17 } }], 'and then what each sends to each');
-  like($event->{threads}[0]{waits}, qr/^waits for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
+  like($event->{threads}[0]{waits}, qr/^for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
   is(scalar @{ $event->{deadlocks} }, 1, 'the deadlock');
   like($event->{deadlocks}[0][1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');
   is_deeply($event->{mappings}, [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, allocator => 0, made => '', of => { 1 => { owned => 1, copies => 0 } } }], 'mappings');
@@ -90,7 +90,7 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
     member(2, threads => [{ thread => 1, number => 1, who => 'dmi', tid => 1, call => 'DMI_read', place => 'p.c:2 (g)' }], barriers => [{ barrier => '0xa', thread => 1 }]));
   my $event = DMI::Web::State::threads({ %{ all(@members) }, objects => { 'barrier 0xa' => { arrived => 3, needed => 4, owner => 1 } } }, 2);
   is(scalar(grep { /still missing/ } map { $_->{waits} // '' } @{ $event->{threads} }), 1, 'who is still missing at a barrier: once');
-  is($event->{threads}[2]{waits}, 'waits at the barrier at 0xa, as does thread 1 of process 0 (h1)', 'the others wait as that one');
+  is($event->{threads}[2]{waits}, 'at the barrier at 0xa, as does thread 1 of process 0 (h1)', 'the others wait as that one');
 }
 
 # ---- Metrics -----------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ sub bytes {
 sub duration {
   my ($seconds) = @_;
   return sprintf '%.0f us', $seconds * 1e6 if $seconds < 1e-3;
-  return sprintf '%.1f ms', $seconds * 1e3 if $seconds < 1;
+  return sprintf $seconds < 0.1 ? '%.1f ms' : '%.0f ms', $seconds * 1e3 if $seconds < 1;
   return sprintf '%.1f s', $seconds if $seconds < 100;
   return sprintf '%d min', $seconds / 60 if $seconds < 6000;
   return sprintf '%d h', $seconds / 3600;

@@ -62,7 +62,7 @@ sub _thread {
   $thread{cpu} = 0 + $thread->{cpu} if defined $thread->{cpu};
   if ($thread->{waits}) {
     $thread{ns} = 0 + ($thread->{ns} // 0);
-    $thread{waits} = 'waits ' . DMI::LookText::wait_once($waits, $thread);    # who is missing at a barrier: once
+    $thread{waits} = DMI::LookText::wait_once($waits, $thread);    # who is missing at a barrier: once
   }
   return \%thread;
 }

@@ -22,9 +22,12 @@ function bytes(count) {
   }
 }
 function duration(seconds) {
+  if (seconds < 1) return seconds < 1e-3 ? (seconds * 1e6).toFixed(0) + ' us' : (seconds * 1e3).toFixed(seconds < 0.1 ? 1 : 0) + ' ms';
   if (seconds < 100) return seconds.toFixed(seconds < 10 ? 1 : 0) + ' s';
   return seconds < 6000 ? Math.floor(seconds / 60) + ' min' : Math.floor(seconds / 3600) + ' h';
 }
+// How long a process is there, which is known in whole seconds.
+const age = (seconds) => seconds < 100 ? seconds.toFixed(0) + ' s' : duration(seconds);
 const perSecond = (rate, unit) => rate === undefined ? '–' : unit === 'bytes' ? bytes(rate) + '/s' : rate.toFixed(rate < 10 && rate > 0 ? 1 : 0) + '/s';
 const nameOf = (member) => member.process < 0 ? 'not welcomed' : String(member.process);
 
@@ -165,7 +168,7 @@ function* rows(table, items, keyOf, fresh, fill) {
   let at = body.firstChild;
   for (const item of items) {
     const key = keyOf(item);
-    const row = old.get(key) || fresh(item);
+    const row = old.get(key) || titled(table, fresh(item));
     fill(row, item);
     next.set(key, row);
     old.delete(key);
@@ -175,6 +178,12 @@ function* rows(table, items, keyOf, fresh, fill) {
   }
   for (const row of old.values()) row.remove();
   table.known = next;
+}
+
+// In a narrow window the title of its column stands before each cell.
+function titled(table, row) {
+  for (const [at, cell] of row.cells_.entries()) cell.dataset.title = table.tHead.rows[0].cells[at].textContent;
+  return row;
 }
 
 function newRow(classes) {
@@ -241,7 +250,7 @@ function drawMembers() {
     kind(row.badge, 'badge s-' + member.state);
     text(row.badge, member.state);
     text(cells[3], member.pid ? String(member.pid) : '–');
-    text(cells[4], member.now ? duration(member.now - member.since) : '–');
+    text(cells[4], member.now ? age(member.now - member.since) : '–');
     text(cells[5], String(member.cores));
     text(cells[6], member.threads === undefined ? '–' : String(member.threads));
     text(row.pool.label, pool ? `${bytes(pool.used)} of ${bytes(pool.limit)}` : '–');
@@ -272,11 +281,11 @@ function drawThreads() {
   $('everyone').hidden = known.chosen === null;
   return rows($('threads'), shown, (thread) => thread.thread, freshThread, (row, thread) => {
     const cells = row.cells_;
-    text(cells[0], `${thread.name} of ${processOf(thread.member)}`);
+    text(cells[0], `${thread.name} of process ${processOf(thread.member)}`);
     kind(row.badge, 'badge s-' + kindOf(thread.state));
     text(row.badge, thread.state === 'outside' ? 'outside of DMI' : thread.state);
     text(cells[2], thread.ns === undefined ? '' : duration(thread.ns / 1e9));
-    text(cells[3], thread.call ? `${thread.waits ? 'in' : 'last:'} ${thread.call} at ${thread.place}` : 'no call of DMI yet');
+    text(cells[3], thread.call ? `${thread.waits ? '' : 'last: '}${thread.call} at ${thread.place}` : 'no call of DMI yet');
     text(cells[4], thread.waits || '');
   });
 }
@@ -330,12 +339,16 @@ function drawMappings() {
 function drawHot() {
   const hot = known.threads.hot, made = new Map(known.threads.mappings.map((mapping) => [mapping.mapping, mapping.made]));
   $('often').hidden = !hot.length;
+  const shared = hot.filter((page) => page.shared).map((page) => `page ${page.page} of the mapping at ${page.mapping}: ${page.shared}`), list = $('shared');
+  while (list.children.length > shared.length) list.lastChild.remove();
+  while (list.children.length < shared.length) list.append(make('li'));
+  shared.forEach((line, at) => text(list.children[at], line));
   return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', 'wrap', '', 'wrap']), (row, page) => {
     const cells = row.cells_;
     text(cells[0], page.page);
     text(cells[1], page.mapping);
     text(cells[2], page.rate.toFixed(0));
-    text(cells[3], page.by + (page.shared ? '\n' + page.shared : ''));
+    text(cells[3], page.by);
     text(cells[4], page.owner);
     text(cells[5], made.get(page.mapping) ?? 'not there any more');
   });
@@ -354,7 +367,8 @@ function drawTraffic() {
   return rows(table, all, (from) => `${from.member} ${all.length}`, fresh, (row, from) => {
     text(row.cells_[0], `from ${processOf(from.member)}`);
     all.forEach((to, at) => {
-      const cell = row.cells_[at + 1], rate = from.rate[to.member];
+      const cell = row.cells_[at + 1], rate = from.rate[to.member], title = head.cells[at + 1].textContent;
+      if (cell.dataset.title !== title) cell.dataset.title = title;
       text(cell, to === from ? '' : perSecond(rate, 'bytes'));
       style(cell, 'background', `rgba(47, 111, 208, ${(to === from ? 0 : 0.4 * (rate || 0) / most).toFixed(2)})`);
     });
