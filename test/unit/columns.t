@@ -97,7 +97,7 @@ for my $view ([status => \&DMI::LookText::status], [threads => \&DMI::LookText::
   }
 }
 my $status = DMI::LookText::status(\%all, 80);
-like($status, qr/\A8 processes, 64 cores, 16 threads; pools: 8\.0 GiB of 16\.0 GiB; 7200\s+faults\/s\n\nprocess  host /, 'first all together');
+like($status, qr/\A8 processes, 64 cores, 16 threads; pools: 8\.0 GiB of 16\.0 GiB; 7200\s+faults\/s\n\nprocess  host, tag /, 'first all together');
 like($status, qr/^process  pool used  of       copies   spilled\n0        1\.0 GiB    2\.0 GiB  1\.0 MiB  0 B\n/m, 'memory in a table of its own');
 like(DMI::LookText::status(\%all, 70), qr/^process  threads  pool used  of .*\n0        2        1\.0 GiB  /m, 'a column for which there is no room in the first table comes in the second one');
 like($status, qr/^process  by shm  in       out      faults  faults\/s\n0        1 of 3  954 MiB  1\.9 GiB  700000  900\n/m, 'traffic in the third one');

@@ -181,17 +181,23 @@ is($view->key('q'), 'end', 'q');
   like(shown($view, 3, 60), qr{^2 processes, .*\n(?!    )}, 'but not where there is no room for it');
   like($titles->(), qr/^process v  host  state +pid  up /, 'at 60 columns the last columns are not there');
   unlike($titles->(), qr/pool used/, 'of which this is one');
+  is(join(' ', grep { $titles->($_) !~ / >$/ } 20 .. 100), '', 'but a mark');
+  for my $line (qr/^process/, qr/^1 /) {
+    my $cells = sub { my ($width) = @_; my ($found) = grep { /$line/ } split /\n/, shown($view, 20, $width); return split /  +/, $found =~ s/ +>\z//r };
+    my @all = $cells->(200);
+    is(join(' ', grep { my @shown = $cells->($_); "@shown" ne "@all[0 .. $#shown]" } 15 .. 130), '', 'no column is cut, however wide the window is');
+  }
   is($view->key('right'), 'draw', 'to the right');
   like($titles->(), qr/^process v  state +pid  up /, 'by one column; which process it is stays');
   $view->key('right') for 1 .. 50;
-  like($titles->(), qr/^process v .* copies  spilled$/, 'up to the last one');
+  like($titles->(), qr/^process v .* copies  spilled$/, 'up to the last one, behind which there is no mark');
   like(shown($view, 20, 60), qr/^1  .* 0 B$/m, 'with what is in it');
   $view->key('left');
   unlike($titles->(), qr/spilled$/, 'from there back at once');
   $view->key('left') for 1 .. 50;
   like($titles->(), qr/^process v  host  state +pid  up /, 'to the first one');
   $view->key('>') for 1 .. 7;
-  like($titles->(), qr/^process  .*  waits v(?:  |$)/, 'the column by which is sorted is moved to');
+  like($titles->(), qr/^process  .*  waits v(?: |$)/, 'the column by which is sorted is moved to');
   $view->key('<') for 1 .. 7;
   like($titles->(), qr/^process v /, 'and the first one is always there');
   $view->key('right') for 1 .. 4;

@@ -73,7 +73,7 @@ sub fitted {
   return table(\@titles, @rows) if !defined $width;
   my %below;
   for my $long (sort { $wide[$b] <=> $wide[$a] || $a <=> $b } grep { ($columns->[$_][1] // '') eq 'long' } 1 .. $#titles) {
-    last if _needs(\@wide, @stay) <= $width;
+    last if needs(\@wide, @stay) <= $width;
     $below{$long} = 1;
     @stay = grep { $_ != $long } @stay;
   }
@@ -84,7 +84,7 @@ sub fitted {
 }
 
 # How wide these columns are together.
-sub _needs {
+sub needs {
   my ($wide, @columns) = @_;
   my $needs = -$GAP;
   $needs += $GAP + $wide->[$_] for @columns;
@@ -100,7 +100,7 @@ sub _parts {
     else { push @{ $parts[-1] }, $at }
   }
   my @tables = [$first];
-  my $fits = sub { return _needs($wide, @{ $tables[-1] }, @_) <= $width };
+  my $fits = sub { return needs($wide, @{ $tables[-1] }, @_) <= $width };
   for my $part (@parts) {
     push @tables, [$first] if @{ $tables[-1] } > 1 && !$fits->(@$part);
     for my $at (@$part) {

@@ -18,7 +18,8 @@ sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 # The same for all that is printed: whatever a faulty process has said.
 sub clean { return $_[0] =~ s/[^\n\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
 
-# As DMI::Waits says it.
+# As DMI::Waits says it, and the title of a column of such.
+sub host_title { return (grep { defined $_->{tag} } @_) ? 'host, tag' : 'host' }
 sub host { return plain(DMI::Waits::host($_[0])) }
 
 sub pid { return plain($_[0]{pid} // '?') }
@@ -92,7 +93,6 @@ sub _sums_of {
     threads => $now->{threads}, faults => $now->{faults_now}, map { $_ => ($now->{pool} // {})->{$_} } qw(used limit) } } @members);
 }
 
-my @process_columns = ((map { [$_] } qw(process host state pid up cores threads)), ['pool used', 'part'], ['of'], ['copies'], ['spilled'], ['by shm', 'part'], map { [$_] } qw(in out faults faults/s));
 
 sub status {
   my ($all, $width) = @_;
@@ -115,8 +115,9 @@ sub status {
     }
     push @rows, \@row;
   }
+  my @columns = ((map { [$_] } 'process', host_title(@{ $all->{members} }), qw(state pid up cores threads)), ['pool used', 'part'], ['of'], ['copies'], ['spilled'], ['by shm', 'part'], map { [$_] } qw(in out faults faults/s));
   my $sums = @rows ? _sums_of(@{ $all->{members} }) . "\n\n" : '';
-  return clean(DMI::Columns::folded($sums, $width) . DMI::Columns::fitted($width, \@process_columns, @rows) . DMI::Columns::folded(join('', @stay), $width) . mappings($all, $width) . hottest($all, $width)
+  return clean(DMI::Columns::folded($sums, $width) . DMI::Columns::fitted($width, \@columns, @rows) . DMI::Columns::folded(join('', @stay), $width) . mappings($all, $width) . hottest($all, $width)
       . DMI::Columns::folded(silent($all, @silent), $width));
 }
 
@@ -376,7 +377,7 @@ sub process {
     $text .= '    waits ' . wait_once($waits, $thread) . "\n" if $thread->{waits};
     $any = 1;
   }
-  $text .= "  no threads\n" if !$any;
+  $text .= "  no threads" . (($member->{state} // '') eq 'witness' ? ': it is a witness' : '') . "\n" if !$any;
   for my $held (@{ $member->{locks} // [] }) {
     my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
     $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')

@@ -22,7 +22,7 @@ my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '
 my $waits = sub { return sub { return !$_[0]{waits_for} ? '?' : $_[0]{waits} ? DMI::LookText::plain("$_[0]{waits} $_[0]{waits_for}") : '-' } };
 my @columns = (
   ['process', $count->('process'), sub { $_[0]{process} }],
-  ['host', \&DMI::LookText::host, sub { $_[0]{host} }],
+  [sub { DMI::LookText::host_title(@{ $_[0]{rows} }) }, \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
   ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
   ['up', sub { defined $_[0]{life} ? DMI::LookText::age($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
@@ -237,7 +237,7 @@ sub _head {
 # last one; and so that the column of `show` is there.
 sub _left {
   my ($self, $width, @wide) = @_;
-  my $fits = sub { my ($from, $to) = @_; my $needs = $wide[0]; $needs += 2 + $wide[$_] for $from .. $to; return $needs <= $width };
+  my $fits = sub { my ($from, $to) = @_; return _fits($width, \@wide, 0, $from .. $to) };
   my $most = $#wide;
   $most-- while $most > 1 && $fits->($most - 1, $#wide);
   my $left = $self->{left};
@@ -250,15 +250,32 @@ sub _left {
   return $left < 1 ? 1 : $left;
 }
 
+# Is there room for these columns, and for the mark if there are more?
+sub _fits { my ($width, $wide, @at) = @_; return DMI::Columns::needs($wide, @at) + ($at[-1] < $#$wide ? 2 : 0) <= $width }
+
+# The columns that fit into the window, whole; if not even one does, that one.
+sub _shown {
+  my ($width, $left, @wide) = @_;
+  my @shown = (0);
+  for my $at ($left .. $#wide) {
+    last if !_fits($width, \@wide, @shown, $at);
+    push @shown, $at;
+  }
+  return @shown > 1 ? @shown : (0, $left);
+}
+
 # The part of a list that shows the chosen line.
 sub _table {
   my ($self, $room, $width) = @_;
   return () if !$self->{all};
   my $mark = $self->{reverse} ? '^' : 'v';
-  my @titles = map { $columns[$_][0] . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
+  my @titles = map { (ref $columns[$_][0] ? $columns[$_][0]->($self) : $columns[$_][0]) . ($_ == $self->{sort} ? " $mark" : '') } 0 .. $#columns;
   my @cells = (\@titles, map { my $row = $_; [map { $_->[1]->($row) } @columns] } @{ $self->{rows} });
-  $self->{left} = $self->_left($width, DMI::Columns::widths(@cells));
-  my ($head, @lines) = split /\n/, DMI::Columns::table(map { [@$_[0, $self->{left} .. $#columns]] } @cells);
+  my @wide = DMI::Columns::widths(@cells);
+  $self->{left} = $self->_left($width, @wide);
+  my @at = _shown($width, $self->{left}, @wide);
+  my ($head, @lines) = split /\n/, DMI::Columns::table(map { [@$_[@at]] } @cells);
+  $head = sprintf '%-*s >', DMI::Columns::needs(\@wide, @at), $head if $at[-1] < $#columns;    # there are more
   my $shown = $room - 1;
   $self->{top} = $self->{row} if $self->{top} > $self->{row};
   $self->{top} = $self->{row} - $shown + 1 if $self->{row} >= $self->{top} + $shown;
@@ -288,7 +305,7 @@ sub _mappings {
   return ['asking ...', 'plain'] if !$all || $self->{turned};
   my $silent = DMI::LookText::silent($all, grep { $_->{silent} } @{ $all->{members} });
   my $known = DMI::LookText::mappings($all, $width) . DMI::LookText::hottest($all, $width) || ($silent ? '' : 'no mappings');
-  return (map({ [$_, 'plain'] } split /\n/, $known), map { [$_, 'alarm'] } grep { $_ ne '' } split /\n/, $silent);
+  return (map({ [$_, 'plain'] } split /\n/, $known =~ s/^\n//r), map { [$_, 'alarm'] } grep { $_ ne '' } split /\n/, $silent);
 }
 
 sub _threads {
