@@ -111,9 +111,9 @@ for my $process (0, 5, 63) {
   is($browser->value(cell($process, 11)), 50 * (1 + $process % 4) . '/s', 'and how often a second it asks others for pages');
 }
 is($browser->value("[...document.querySelector('#hot tbody tr').cells].map((cell) => cell.textContent).join('|')"), '7|0x200000000|50|1: 50|2|', 'a hot page, who asks for it, and whose it is');
-is($browser->value("[...document.querySelectorAll('#shared li')].map((line) => line.textContent).join('|')"),
+is($browser->value("[...document.querySelectorAll('#sharing li')].map((line) => line.textContent).join('|')"),
   'page 3 of the mapping at 0x100000000: false sharing? Process 0 writes bytes 0 to 7, process 1 writes bytes 8 to 15. Put what each process uses into a page of its own', 'and in a line of its own who writes which bytes of one');
-cmp_ok($browser->value("document.querySelector('#shared li').clientHeight"), '<', 40, 'for which there is room') or diag $browser->value("document.querySelector('#shared li').clientWidth");
+cmp_ok($browser->value("document.querySelector('#sharing li').clientHeight"), '<', 40, 'for which there is room') or diag $browser->value("document.querySelector('#sharing li').clientWidth");
 
 # The timeline: what was told of each thread, from one event to the next, as long as nothing else was told.
 my %kind = (computes => 'computes', outside => 'outside', page => 'page', barrier => 'barrier', lock => 'lock');

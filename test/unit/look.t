@@ -222,6 +222,10 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
     'Process 0 writes bytes 0 to 7, process 0 reads bytes 0 to 3, process 1 reads bytes 8 to 15, process 2 reads bytes 8 to 19', 'who only reads may read what others read');
   is($shares->({ read => [0, 8] }, { read => [8, 16] }), '', 'nobody writes: none');
   is($shares->({ wrote => [0, 8] }), '', 'one process alone');
+  my @two = map { my $uid = $_; my $member = faulting($uid, 500, 3 => 400, 12 => 300, 4 => 200); @$_{'wrote'} = [8 * $uid, 8 * $uid + 8] for @{ $member->{hot} }; $member->{hot}[2]{wrote}[1]++ if $uid == 2; $member } 1, 2;
+  is_deeply([DMI::LookText::sharing(with_hottest(members => \@two, mappings => []))], [map { "$_. Put what each process uses into a page of its own" }
+      'pages 3, 12 of the mapping at 0x10: false sharing? Process 0 writes bytes 8 to 15, process 1 writes bytes 16 to 23', 'page 4 of the mapping at 0x10: false sharing? Process 0 writes bytes 8 to 15, process 1 writes bytes 16 to 24'],
+    'pages of which the same is to be said are named together');
   is($shares->({ wrote => [0, 8] }, {}), '', 'of the other one nothing is told');
   is($shares->({ wrote => [0, 8] }, { wrote => ['x', {}] }), '', 'what is no number does not count');
 }
@@ -237,6 +241,8 @@ $text = DMI::LookText::status(with_hottest(members => [@faulting[2, 3]], mapping
     of => { 3 => { owned => 0, copies => 1, faults => 7 } } }]));
 unlike($text, qr/hottest/, 'nobody asks for any');
 like($text, qr/^0x10 +1 B +2 +- +2: 1 +2: 7 +-$/m, 'a mapping with its faults');
+like(DMI::LookText::mappings({ members => [member(1)], mappings => [{ mapping => '0x10', page_size => 4096, pages => 2**48, allocator => 1, of => { 1 => { owned => 3, copies => 0 } } }] }),
+  qr/^0x10 +4\.0 KiB +no limit +0: 3 +- +- +DMI_malloc$/m, 'that of the allocator');
 
 # ---- Nonsense ----------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   $all{hottest} = [DMI::Look::hot_pages(\%all)];
   $event = DMI::Web::State::threads(\%all, 2);
   is($event->{mappings}[0]{made}, 'DMI_mmap at p.c:3 (f)', 'a mapping with the call that has made it');
-  is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45', owner => '?', shared => '' }], 'a hot page');
+  is_deeply($event->{hot}, [{ mapping => '0x100', page => 1, rate => 45, by => '0: 45', owner => '?' }], 'a hot page');
+  is_deeply($event->{sharing}, [], 'which does not look like false sharing');
   $event = DMI::Web::State::threads({ %all, objects => { 'page 0x108' => { owner => 2, role => 'owner' } } }, 2);
   is($event->{hot}[0]{owner}, 1, 'with the process that owns it');
 }

@@ -10,6 +10,7 @@ use DMI::Waits ();
 
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
 my $NO_ANSWER = 'gives no answer: it is stopped, its DMI_function takes long, or its machine is silent';
+my $UNLIMITED = 1e12;    # pages: that of the allocator has all addresses that there are
 my $MOMENT = 1e9;       # ns of a wait that may be over before the last answer comes
 
 # Text of other machines, without control characters.
@@ -132,7 +133,7 @@ sub mappings {
       join ', ', map { ($name{$_} // '?') . ": $mapping->{of}{$_}{$what}" } grep { $mapping->{of}{$_}{$what} } @who;
     } qw(owned copies faults);
     # The home owns pages that nobody has touched; it has no records of them.
-    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages}, map { $_ || '-' } $owned, $copies, $faults, made($mapping)]
+    push @rows, [plain($mapping->{mapping}), bytes($mapping->{page_size}), $mapping->{pages} < $UNLIMITED ? $mapping->{pages} : 'no limit', map { $_ || '-' } $owned, $copies, $faults, made($mapping)]
       unless $mapping->{allocator} && !$owned && !$copies && !$faults;
   }
   my @columns = (['mapping'], ['page size'], ['pages'], map { [$_, 'long'] } 'owned by process', 'copies in process', 'faults of process', 'made by');
@@ -173,6 +174,19 @@ sub false_sharing {
   return 'false sharing? ' . ucfirst(join(', ', @parts)) . '. Put what each process uses into a page of its own';
 }
 
+# A line for each set of hot pages of one mapping that look like false sharing in the same way.
+sub sharing {
+  my ($all) = @_;
+  my (%pages, @texts);
+  for my $page (@{ $all->{hottest} // [] }) {
+    my $text = false_sharing($page) or next;
+    $text = ' of the mapping at ' . plain($page->{mapping}) . ": $text";
+    push @texts, $text if !$pages{$text};
+    push @{ $pages{$text} }, $page->{page};
+  }
+  return map { my @numbers = sort { $a <=> $b } @{ $pages{$_} }; (@numbers == 1 ? 'page ' : 'pages ') . plain(join ', ', @numbers) . $_ } @texts;
+}
+
 sub hottest {
   my ($all, $width) = @_;
   my @hottest = @{ $all->{hottest} // [] } or return '';
@@ -180,8 +194,7 @@ sub hottest {
   my $name = sub { my ($mapping) = @_; return plain($mapping) . ($there{$mapping} ? '' : ' (not there any more)') };
   my @columns = (['page'], ['of mapping'], ['faults/s'], ['by process', 'long'], ['owner'], ['mapping made by', 'long']);
   my @rows = map { [plain($_->{page}), $name->($_->{mapping}), sprintf('%.0f', $_->{rate}), asked_by($_), owner_of($all, $_), made($there{ $_->{mapping} } // {}) || '-'] } @hottest;
-  my @shared = map { my $text = false_sharing($_); $text ? "\npage " . plain($_->{page}) . ' of the mapping at ' . plain($_->{mapping}) . ": $text\n" : () } @hottest;
-  return "\nhottest pages (others ask for them most often now)\n" . DMI::Columns::fitted($width, \@columns, @rows) . DMI::Columns::folded(join('', @shared), $width);
+  return "\nhottest pages (others ask for them most often now)\n" . DMI::Columns::fitted($width, \@columns, @rows) . DMI::Columns::folded(join('', map { "\n$_\n" } sharing($all)), $width);
 }
 
 # Which processes ask for a hot page, how often a second: "0: 300, 1: 20".

@@ -82,7 +82,7 @@ sub _hot {
   my ($all, $hot) = @_;
   return { mapping => DMI::LookText::plain($hot->{mapping}), page => DMI::LookText::plain($hot->{page}),
     rate => 0 + sprintf('%.1f', $hot->{rate}), by => DMI::LookText::asked_by($hot),
-    owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)), shared => DMI::LookText::false_sharing($hot) };
+    owner => DMI::LookText::plain(DMI::LookText::owner_of($all, $hot)) };
 }
 
 # What a process has sent to each other one.
@@ -103,6 +103,7 @@ sub threads {
     deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
     hot => [map { _hot($all, $_) } @{ $all->{hottest} // [] }],
+    sharing => [DMI::LookText::sharing($all)],
     traffic => [map { _traffic($_) } grep { $_->{peers} } @{ $all->{members} }],
   };
 }

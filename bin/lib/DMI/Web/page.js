@@ -3,6 +3,7 @@
 'use strict';
 
 const SPAN = 300;        // seconds of the timeline
+const UNLIMITED = 1e12;  // pages: that of the allocator has all addresses that there are
 const LOG_LONGEST = 200; // lines
 const LEGEND_LONGEST = 16; // processes: beside those of more, in their table, are the colours, too
 const $ = (id) => document.getElementById(id);
@@ -320,7 +321,7 @@ function drawMappings() {
     const owned = of.filter(([, has]) => has.owned), all = sum('owned');
     text(cells[0], mapping.mapping);
     text(cells[1], bytes(mapping.page_size));
-    text(cells[2], String(mapping.pages));
+    text(cells[2], mapping.pages < UNLIMITED ? String(mapping.pages) : 'no limit');
     while (row.owners.children.length > owned.length) row.owners.lastChild.remove();
     while (row.owners.children.length < owned.length) row.owners.append(make('i'));
     owned.forEach(([number, has], at) => {
@@ -339,10 +340,10 @@ function drawMappings() {
 function drawHot() {
   const hot = known.threads.hot, made = new Map(known.threads.mappings.map((mapping) => [mapping.mapping, mapping.made]));
   $('often').hidden = !hot.length;
-  const shared = hot.filter((page) => page.shared).map((page) => `page ${page.page} of the mapping at ${page.mapping}: ${page.shared}`), list = $('shared');
-  while (list.children.length > shared.length) list.lastChild.remove();
-  while (list.children.length < shared.length) list.append(make('li'));
-  shared.forEach((line, at) => text(list.children[at], line));
+  const { sharing } = known.threads, list = $('sharing');
+  while (list.children.length > sharing.length) list.lastChild.remove();
+  while (list.children.length < sharing.length) list.append(make('li'));
+  sharing.forEach((line, at) => text(list.children[at], line));
   return rows($('hot'), hot, (page) => `${page.mapping} ${page.page}`, () => newRow(['num', 'mono', 'num', 'wrap', '', 'wrap']), (row, page) => {
     const cells = row.cells_;
     text(cells[0], page.page);
