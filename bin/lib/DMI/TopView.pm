@@ -14,7 +14,7 @@ use DMI::LookText ();
 use DMI::Waits ();
 
 # The columns: title, what is shown, what it is sorted by (largest first if a number that grows).  A narrow
-# window shows the first one, and those from `left` on.
+# window shows the first one, and those from `left` on: so what changes comes before what stays.
 my $text = sub { my ($name) = @_; return sub { DMI::LookText::plain($_[0]{$name}) } };
 my $size = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? DMI::LookText::bytes($_[0]{$name}) : '?' } };
 my $count = sub { my ($name) = @_; return sub { defined $_[0]{$name} ? sprintf '%.0f', $_[0]{$name} : '?' } };
@@ -24,11 +24,11 @@ my @columns = (
   ['process', $count->('process'), sub { $_[0]{process} }],
   [sub { DMI::LookText::host_title(@{ $_[0]{rows} }) }, \&DMI::LookText::host, sub { $_[0]{host} }],
   ['state', $text->('state'), sub { $_[0]{state} }],
-  ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
-  ['up', sub { defined $_[0]{life} ? DMI::LookText::age($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
   map({ my ($title, $name, $how) = @$_; [$title, $how->($name), sub { -($_[0]{$name} // -1) }] }
-    ['cores', 'cores', $count], ['threads', 'threads', $count], ['waits', 'waits', $waits], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
-    ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size], ['spilled', 'spilled', $size]),
+    ['threads', 'threads', $count], ['waits', 'waits', $waits], ['faults/s', 'faults', $count], ['in/s', 'in', $size], ['out/s', 'out', $size],
+    ['pool used', 'used', $size], ['of', 'limit', $size], ['copies', 'copies', $size], ['spilled', 'spilled', $size], ['cores', 'cores', $count]),
+  ['up', sub { defined $_[0]{life} ? DMI::LookText::age($_[0]{life}) : '?' }, sub { -($_[0]{life} // -1) }],
+  ['pid', \&DMI::LookText::pid, sub { $_[0]{pid} // 0 }],
 );
 # Of so many questions for the table one is also for threads and locks, which take more to find: the first.
 my $each_for_deadlocks = 5;

@@ -51,7 +51,7 @@ sub short_name {
   my ($thread) = @_;
   return 'DMI_main' if $thread->{who} eq 'main';
   return "thread $thread->{number}" if defined $thread->{number};
-  return "another thread (tid $thread->{tid})";    # that DMI has not made
+  return "another thread (tid $thread->{tid})";    # it runs remote functions, or is the program's own
 }
 
 sub thread_name {
