@@ -226,6 +226,8 @@ like(DMI::LookText::status($pages), qr/^3 .* +moving +-\n4 .* +\? +-$/m, 'none t
   is_deeply([DMI::LookText::sharing(with_hottest(members => \@two, mappings => []))], [map { "$_. Put what each process uses into a page of its own" }
       'pages 3, 12 of the mapping at 0x10: false sharing? Process 0 writes bytes 8 to 15, process 1 writes bytes 16 to 23', 'page 4 of the mapping at 0x10: false sharing? Process 0 writes bytes 8 to 15, process 1 writes bytes 16 to 24'],
     'pages of which the same is to be said are named together');
+  @two = map { my $uid = $_; my $member = faulting($uid, 500, map { $_ => 90 } 9, 3, 5, 4, 11, 12); @$_{'wrote'} = [8 * $uid, 8 * $uid + 8] for @{ $member->{hot} }; $member } 1, 2;
+  like((DMI::LookText::sharing(with_hottest(members => \@two, mappings => [])))[0], qr/^pages 3 to 5, 9, 11, 12 of the mapping/, 'those that follow each other as a range');
   is($shares->({ wrote => [0, 8] }, {}), '', 'of the other one nothing is told');
   is($shares->({ wrote => [0, 8] }, { wrote => ['x', {}] }), '', 'what is no number does not count');
 }

@@ -174,6 +174,16 @@ sub false_sharing {
   return 'false sharing? ' . ucfirst(join(', ', @parts)) . '. Put what each process uses into a page of its own';
 }
 
+# "3, 5 to 8, 10"
+sub _ranges {
+  my @ranges;
+  for my $number (sort { $a <=> $b } @_) {
+    if (@ranges && $number == $ranges[-1][1] + 1) { $ranges[-1][1] = $number }
+    else { push @ranges, [$number, $number] }
+  }
+  return join ', ', map { my ($from, $to) = @$_; $from == $to ? $from : $to == $from + 1 ? "$from, $to" : "$from to $to" } @ranges;
+}
+
 # A line for each set of hot pages of one mapping that look like false sharing in the same way.
 sub sharing {
   my ($all) = @_;
@@ -184,7 +194,7 @@ sub sharing {
     push @texts, $text if !$pages{$text};
     push @{ $pages{$text} }, $page->{page};
   }
-  return map { my @numbers = sort { $a <=> $b } @{ $pages{$_} }; (@numbers == 1 ? 'page ' : 'pages ') . plain(join ', ', @numbers) . $_ } @texts;
+  return map { (@{ $pages{$_} } == 1 ? 'page ' : 'pages ') . plain(_ranges(@{ $pages{$_} })) . $_ } @texts;
 }
 
 sub hottest {

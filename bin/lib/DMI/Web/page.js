@@ -286,7 +286,7 @@ function drawThreads() {
     kind(row.badge, 'badge s-' + kindOf(thread.state));
     text(row.badge, thread.state === 'outside' ? 'outside of DMI' : thread.state);
     text(cells[2], thread.ns === undefined ? '' : duration(thread.ns / 1e9));
-    text(cells[3], thread.call ? `${thread.waits ? '' : 'last: '}${thread.call} at ${thread.place}` : 'no call of DMI yet');
+    text(cells[3], thread.call ? `${thread.waits ? '' : 'last: '}${thread.call} at ${thread.place}` : 'none of DMI yet');
     text(cells[4], thread.waits || '');
   });
 }
