@@ -110,6 +110,17 @@ static uint32_t decided(const struct dmi_pulse *p, const struct dmi_crash_chain 
   return 0;
 }
 
+/* They may have ended since, for want of DMI_main. */
+static void lost_by_others(struct dmi_pulse *p) {
+  char why[DMI_PULSE_WHY], text[DMI_PULSE_WHY + 20];
+  if (!dmi_pulse_stood_still(p, p->now, why))
+    snprintf(why, sizeof(why),
+             "the others have lost this process, as they had not heard of it for too long "
+             "(--dead-after)");
+  snprintf(text, sizeof(text), "%s; it ends", why);
+  dmi_pulse_end(p, text);
+}
+
 bool dmi_crash_take(struct dmi_pulse *p, const struct dmi_crash_chain *chain, bool all) {
   const struct dmi_crash_view *last = &chain->at[chain->num - 1];
   uint32_t at = dmi_crash_chain_find(chain, dmi_pulse_top(p)), num = decided(p, chain, all);
@@ -117,9 +128,7 @@ bool dmi_crash_take(struct dmi_pulse *p, const struct dmi_crash_chain *chain, bo
   if (dmi_crash_chain_find(&p->chain, last) != UINT32_MAX) return true; /* nothing new */
   if (!dmi_crash_member(last, p->config.self)) {
     if (num < chain->num || last->number < dmi_pulse_top(p)->number) return false;
-    dmi_pulse_end(p,
-                  "the others have gone on without this process, as they had not heard of it for "
-                  "too long (--dead-after); it ends");
+    lost_by_others(p);
     return false;
   }
   if (at == UINT32_MAX) {

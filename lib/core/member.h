@@ -214,6 +214,8 @@ struct dmi_member_env {
   void *mapping_arg;
   /* What this member has told of its end (DYING); NULL: nothing.  The function may be NULL. */
   const char *(*cause)(void *arg, dmi_uid_t uid);
+  /* dmi_pulse_stood_still.  Asked if the program does not survive losses; may be NULL. */
+  bool (*stood_still)(void *arg, char text[DMI_PULSE_WHY]);
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */
   const struct dmi_member_survive *survive;
   void *survive_arg;

@@ -183,7 +183,13 @@ void dmi_member_fatal_all(struct dmi_member *m, const char *text) {
 }
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
-  char text[DMI_TEXT_SIZE + 200];
+  char text[DMI_TEXT_SIZE + 200], own[DMI_PULSE_WHY];
+  /* then the others have ended the program, and that they are gone is no news of them */
+  if (!m->env.survive && m->env.stood_still && m->env.stood_still(m->env.arg, own)) {
+    snprintf(text, sizeof(text), "%s; this ends the program in all processes", own);
+    dmi_member_fatal_all(m, text);
+    return;
+  }
   snprintf(text, sizeof(text), "%s; this ends the program in all processes%s", fact,
            m->env.survive ? ""
                           : ", as what that one held is gone (dmirun --survive lets a program go "

@@ -167,20 +167,21 @@ void dmi_pulse_viewed(struct dmi_pulse *p) {
 
 /* This process was late itself: what the others have said meanwhile is about to come, also the
  * answers to an attempt to lead. */
-static void forgive(struct dmi_pulse *p, dmi_ms_t late) {
+static void forgive(struct dmi_pulse *p, dmi_ms_t late, dmi_ms_t stood) {
   p->woke = p->now;
+  p->stood = stood;
   dmi_pulse_forgive(p, late);
   if (p->lead == DMI_LEAD_PREPARES || p->lead == DMI_LEAD_PROPOSES) p->patience += late;
 }
 
 /* False: there is nothing to do (any more). */
 static bool begin(struct dmi_pulse *p, dmi_ms_t now, struct dmi_pulse_out *out) {
-  dmi_ms_t late = now > p->due ? now - p->due : 0;
+  dmi_ms_t late = now > p->due ? now - p->due : 0, before = p->now;
   if (now > p->now) p->now = now;
   p->out = out;
   if (!p->started || p->ending || p->over) return false;
   if (late > dmi_pulse_span(p, DMI_SPAN_LATE) && !DMI_BROKEN(p, DMI_PULSE_BREAK_LATE))
-    forgive(p, late);
+    forgive(p, late, now - before);
   dmi_pulse_look_lease(p);
   return !p->over;
 }
@@ -317,6 +318,22 @@ void dmi_pulse_all_taken(struct dmi_pulse *p, dmi_ms_t now, uint64_t number,
 void dmi_pulse_ending(struct dmi_pulse *p) {
   p->ending = true;
   p->due = DMI_MS_NEVER;
+}
+
+/* The pulse thread may not have had its turn since: then it is late now. */
+bool dmi_pulse_stood_still(const struct dmi_pulse *p, dmi_ms_t now, char text[DMI_PULSE_WHY]) {
+  const bool late = now > p->due && now - p->due > dmi_pulse_span(p, DMI_SPAN_LATE);
+  const dmi_ms_t stood = late ? now - p->now : p->stood, until = late ? now : p->woke;
+  /* a pulse has come to the others at most so long before */
+  if (!p->config.dead_after ||
+      stood + dmi_pulse_span(p, DMI_SPAN_PULSE) < p->config.dead_after ||
+      now - until > p->config.dead_after)
+    return false;
+  snprintf(text, DMI_PULSE_WHY,
+           "the others have lost this process, as it stood still for %llu.%llu s, longer than "
+           "--dead-after allows (was it stopped?)",
+           (unsigned long long)(stood / 1000), (unsigned long long)(stood % 1000 / 100));
+  return true;
 }
 
 bool dmi_pulse_frozen(const struct dmi_pulse *p) {

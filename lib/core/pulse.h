@@ -149,6 +149,11 @@ void dmi_pulse_dead(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
 void dmi_pulse_refused(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
                        struct dmi_pulse_out *out);
 
+/* True if this process itself stood still (it was stopped, or its machine was) until a moment ago,
+ * and for so long that the others have lost it: `text` says so. */
+#define DMI_PULSE_WHY 160
+bool dmi_pulse_stood_still(const struct dmi_pulse *pulse, dmi_ms_t now, char text[DMI_PULSE_WHY]);
+
 /* ---- Events: the daemon --------------------------------------------------------------------- */
 
 /* This process is a member: of a program that it starts, or by ACCEPT. */

@@ -130,6 +130,7 @@ struct dmi_pulse {
   dmi_ms_t next_pulse;
   dmi_ms_t lease; /* until then */
   dmi_ms_t woke;  /* when it came late last: what the others have said since may not be here yet */
+  dmi_ms_t stood; /* for how long nothing had happened here then */
   bool frozen;
   struct {
     struct dmi_pulse_asker *at;

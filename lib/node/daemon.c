@@ -241,6 +241,10 @@ static const char *env_cause(void *arg, dmi_uid_t uid) {
   return dmi_dying_told(arg, uid);
 }
 
+static bool env_stood_still(void *arg, char text[DMI_PULSE_WHY]) {
+  return dmi_pulser_stood_still(arg, text);
+}
+
 /* ---- Members -------------------------------------------------------------------------------- */
 
 static bool is_among(const uint32_t *list, uint32_t num, uint32_t uid) {
@@ -363,6 +367,7 @@ struct dmi_member_env dmi_daemon_member_env(struct dmi_process *process) {
       .connected = env_connected,
       .addrs = env_addrs,
       .cause = env_cause,
+      .stood_still = env_stood_still,
       .survive = &dmi_pulser_survive,
       .survive_arg = process,
       .settings = dmi_config_settings(&process->config, process->config.survive),

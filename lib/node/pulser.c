@@ -424,6 +424,16 @@ bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view) {
   return false;
 }
 
+bool dmi_pulser_stood_still(struct dmi_process *process, char text[DMI_PULSE_WHY]) {
+  struct dmi_pulser *pulser = process->pulser;
+  bool stood;
+  if (!pulser) return false;
+  dmi_mutex_lock(&pulser->lock);
+  stood = dmi_pulse_stood_still(pulser->core, dmi_pulser_now(), text);
+  dmi_mutex_unlock(&pulser->lock);
+  return stood;
+}
+
 void dmi_pulser_ending(struct dmi_process *process) {
   struct dmi_pulser *pulser = process->pulser;
   if (!pulser) return;

@@ -246,7 +246,7 @@ sub stopped {
   my $left = words_of($s, $p, $by);
   cmp_ok(scalar keys %$left, '>', 2, 'some of the pages that it wrote are there');
   $p->{process}->signal('CONT');
-  $p->{process}->expect_err(qr/^dmi: .*(?:this process ends|gone on without this process)/m);
+  $p->{process}->expect_err(qr/^dmi: .*(?:this process ends|have lost this process)/m);
   $p->{process}->wait_exit(1);
   $s->go_on('when it has ended');
   is_deeply(words_of($s, $p, $by), $left, 'what it did when it woke up has changed nothing');

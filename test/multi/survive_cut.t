@@ -87,7 +87,7 @@ sub ends {
   my $rest = $s->members - @lost;
   my @others = $s->others(@lost);
   $t->wait_until(sub { !grep { members_of($_) > $rest } @others }, 'the others have a view without them');
-  $_->{process}->expect_err(qr/^dmi: .*(?:this process ends|gone on without this process)/m) for @lost;
+  $_->{process}->expect_err(qr/^dmi: .*(?:this process ends|have lost this process)/m) for @lost;
   $_->{process}->wait_exit(1) for @lost;
   $s->survive(@lost);
   push @free, map { $_->{host} } @lost;

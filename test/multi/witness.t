@@ -104,7 +104,7 @@ for my $who (0, 1) {
   my @ways = map { my $other = $_; $other eq $host ? () : ([$host, $other], [$other, $host]) } $cluster->names;
   $cluster->cut_way(@$_) for @ways;
   $left->expect_err(qr/^dmi: process \d \(\S+\) is lost; .*the program goes on with 1 process$/m);
-  $lost->expect_err(qr/^dmi: .*(?:this process ends|gone on without this process)/m);
+  $lost->expect_err(qr/^dmi: .*(?:this process ends|have lost this process)/m);
   $lost->wait_exit(1);
   $left->expect_out(qr/^recovered from the loss of 0: 41$/m) if $who == 0;
   close $in;

@@ -338,7 +338,7 @@ static void own_lease_of_removed_leader(void **state) {
   assert_int_equal(count(DMI_PULSE_FREEZE), 1);
   until(pulse, BEGIN + 940);
   assert_non_null(sent(DMI_CTL_DECIDED, 3));
-  assert_ends("have gone on without this process, as they had not heard of it");
+  assert_ends("have lost this process, as they had not heard of it");
   done(pulse);
 }
 

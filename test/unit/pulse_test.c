@@ -199,6 +199,25 @@ static void late(void **state) {
   done(pulse);
 }
 
+/* It tells that from what others do; and so may the daemon, before it has had its turn. */
+static void stood_still(void **state) {
+  struct dmi_pulse *pulse = coordinator(AFTER, false);
+  char text[DMI_PULSE_WHY];
+  (void)state;
+  until(pulse, 5400);
+  assert_false(dmi_pulse_stood_still(pulse, 5400, text));
+  assert_false(dmi_pulse_stood_still(pulse, 5400 + AFTER / 2, text)); /* nobody has lost it for that */
+  assert_true(dmi_pulse_stood_still(pulse, 5400 + 3 * AFTER + 600, text));
+  dmi_pulse_tick(pulse, 9000, &out);
+  assert_true(dmi_pulse_stood_still(pulse, 9010, text));
+  assert_non_null(strstr(text, "stood still for 3.6 s"));
+  until(pulse, 9100);
+  assert_true(dmi_pulse_stood_still(pulse, 9100, text));
+  until(pulse, 9001 + AFTER);
+  assert_false(dmi_pulse_stood_still(pulse, 9001 + AFTER, text)); /* long ago */
+  done(pulse);
+}
+
 /* With `survive` nobody is LOST: it is proposed to go on without it. */
 static void survives(void **state) {
   struct dmi_pulse *pulse = coordinator(AFTER, true);
@@ -328,6 +347,7 @@ int main(void) {
       cmocka_unit_test(probed),
       cmocka_unit_test(never),
       cmocka_unit_test(late),
+      cmocka_unit_test(stood_still),
       cmocka_unit_test(survives),
       cmocka_unit_test(one_tells_of_deaths),
       cmocka_unit_test(follows_views),
