@@ -93,7 +93,7 @@ typedef struct {
  * processes leave.
  *
  * Each call is a farm of its own: it uses the processes that are there, and returns with all its
- * threads ended.  `event` is called by the thread that has called DMI_farm_run.
+ * threads ended.  `event` is called by the thread that has called DMI_farm_run, and must return.
  *
  * Errors: DMI_EINVAL for a pointer of NULL or a negative number in *farm_ptr.  DMI_ESIZE when the
  * results together, or the job, have 2^62 bytes or more.  DMI_ENOFUNC when the program defines no

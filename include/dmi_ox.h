@@ -208,7 +208,8 @@ typedef DMI_ox_value_t *(*DMI_ox_function_t)(DMI_ox_value_t *const *args, int64_
  * Registers a function under a name that clients call.  A second one with the same name replaces
  * the first.
  *
- * Each call runs in a thread of its own, several clients' calls at a time.
+ * Each call runs in a thread of its own, several clients' calls at a time.  If it calls
+ * pthread_exit instead of returning its client gets an error.
  *
  * Return value: DMI_TRUE; DMI_FALSE when the name is no name (a letter or `_`, then letters, digits
  * and `_`), or begins with `ox_`, which is kept for the server's own; or `function` is NULL.

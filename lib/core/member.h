@@ -145,13 +145,13 @@ enum dmi_mact_type {
 
 /* Unused fields of an action are zero. */
 struct dmi_mact {
-  uint8_t type;  /* enum dmi_mact_type */
-  bool flag;     /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness;
-                    FATAL: of all processes, which all say it */
-  int error;     /* RESULT */
-  uint32_t id;   /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
-  dmi_uid_t uid; /* RENAME, ADD_PEER, JOINED, START_DRAIN, STOPPING */
-  dmi_id_t dmi_id;          /* JOINED */
+  uint8_t type;    /* enum dmi_mact_type */
+  bool flag;       /* RESULT of peek: a notice was there; VIEW: it is a crash view; LOST: a witness;
+                      FATAL: of all processes, which all say it */
+  int error;       /* RESULT */
+  uint32_t id;     /* SEND, RENAME, CLOSE_PEER: uid or temporary id; SELF: uid */
+  dmi_uid_t uid;   /* RENAME, ADD_PEER, JOINED, START_DRAIN, STOPPING */
+  dmi_id_t dmi_id; /* JOINED */
   uint32_t peer_num;        /* VIEW; LOST */
   uint32_t removed_num;     /* VIEW */
   uint32_t notice_num;      /* RESULT of poll, peek: 1 or 0; of nodes.  LOST: 1 */

@@ -325,8 +325,7 @@ bool dmi_pulse_stood_still(const struct dmi_pulse *p, dmi_ms_t now, char text[DM
   const bool late = now > p->due && now - p->due > dmi_pulse_span(p, DMI_SPAN_LATE);
   const dmi_ms_t stood = late ? now - p->now : p->stood, until = late ? now : p->woke;
   /* a pulse has come to the others at most so long before */
-  if (!p->config.dead_after ||
-      stood + dmi_pulse_span(p, DMI_SPAN_PULSE) < p->config.dead_after ||
+  if (!p->config.dead_after || stood + dmi_pulse_span(p, DMI_SPAN_PULSE) < p->config.dead_after ||
       now - until > p->config.dead_after)
     return false;
   snprintf(text, DMI_PULSE_WHY,

@@ -10,6 +10,7 @@
 #include "elastic/farm_int.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "elastic/elastic.h"
 #include "elastic/nodes.h"
 #include "node/calls.h"
+#include "node/exits.h"
 
 struct run {
   struct dmi_process *process;
@@ -36,6 +38,17 @@ struct run {
   double begin;
 };
 
+/* The thread of the program that runs the farm: without it the farm would never end. */
+static void event_exits(void *process) {
+  dmi_exits_thread(process, dmi_in_function ? "DMI_function" : "the event function of a farm");
+}
+
+DMI_EXITS_JUMP static void call_event(const struct run *run, const DMI_farm_event_t *event) {
+  pthread_cleanup_push(event_exits, run->process);
+  run->farm->event(event, run->farm->event_arg);
+  pthread_cleanup_pop(0);
+}
+
 static void tell(const struct run *run, int32_t kind, int32_t dmi_id, int64_t value) {
   DMI_farm_event_t event = {.kind = kind, .dmi_id = dmi_id, .value = value};
   if (!run->farm->event) return;
@@ -44,7 +57,7 @@ static void tell(const struct run *run, int32_t kind, int32_t dmi_id, int64_t va
   event.failed = run->look.failed;
   event.processes = dmi_farm_members_in(&run->members);
   event.seconds = run->begun ? dmi_clock_s() - run->begin : 0;
-  run->farm->event(&event, run->farm->event_arg);
+  call_event(run, &event);
 }
 
 static int32_t ask(struct run *run, enum dmi_farm_op op, int32_t process) {

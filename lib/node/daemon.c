@@ -17,6 +17,7 @@
 #include "msg/wire.h"
 #include "node/actions.h"
 #include "node/dying.h"
+#include "node/exits.h"
 #include "node/pager.h"
 #include "node/parent.h"
 #include "node/profiler.h"
@@ -146,9 +147,9 @@ static void on_lost(void *arg, uint32_t id, const char *why) {
   } else {
     dmi_see_lost(process, id);
   }
-  (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LOST,
-                                                       .id = id,
-                                                       .text = dmi_dying_why(process, id, why)});
+  (void)dmi_actions_input(
+      process,
+      &(struct dmi_input){.type = DMI_IN_LOST, .id = id, .text = dmi_dying_why(process, id, why)});
 }
 
 static void on_gone(void *arg, dmi_uid_t uid) {
@@ -300,9 +301,10 @@ static bool is_there(void *arg, uint32_t uid) {
 /* Calls DMI_function; meanwhile calls of the API fail with DMI_EINFUNC. */
 static void call_function(void *page, int64_t size, void *out1, int64_t out1_size, void *out2,
                           int64_t out2_size, void *in, int64_t in_size, int8_t tag) {
+  struct dmi_process *process = dmi_runtime_process();
+  dmi_exits_in_function(process);
   dmi_in_function = true;
-  dmi_runtime_process()->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size,
-                                          tag);
+  process->program.function(page, size, out1, out1_size, out2, out2_size, in, in_size, tag);
   dmi_in_function = false;
 }
 

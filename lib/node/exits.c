@@ -9,6 +9,7 @@
 #endif
 #include "node/exits.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -42,6 +43,24 @@ _Noreturn void dmi_exits_thread(struct dmi_process *process, const char *what) {
   tell(&told);
   process->host.end(1);
   abort();
+}
+
+static pthread_key_t in_function;
+static pthread_once_t in_function_made = PTHREAD_ONCE_INIT;
+static bool has_in_function;
+
+static void thread_ends(void *process) {
+  if (dmi_in_function) dmi_exits_thread(process, "DMI_function");
+}
+
+static void make_in_function(void) {
+  has_in_function = pthread_key_create(&in_function, thread_ends) == 0;
+}
+
+void dmi_exits_in_function(struct dmi_process *process) {
+  (void)pthread_once(&in_function_made, make_in_function);
+  if (has_in_function && pthread_getspecific(in_function) != process)
+    (void)pthread_setspecific(in_function, process);
 }
 
 /* True if there are others, which lose this process. */

@@ -17,6 +17,11 @@
  * members too, and ends the OS process. */
 _Noreturn void dmi_exits_thread(struct dmi_process *process, const char *what);
 
+/* The calling thread is about to run DMI_function.  Should it end there, and no handler of DMI's
+ * see it, as in a thread that the program has made by itself, that is found when its keys are
+ * destroyed. */
+void dmi_exits_in_function(struct dmi_process *process);
+
 /* From now on, until dmi_exits_end, exit() and quick_exit() of this OS process are told.  Once. */
 void dmi_exits_begin(void);
 void dmi_exits_end(void);

@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/xalloc.h"
 #include "node/actions.h"
+#include "node/exits.h"
 #include "node/runtime.h"
 
 struct dmi_openxm {
@@ -137,8 +138,11 @@ static int32_t begins(void *arg) {
   return dmi_status_wait(&status) == DMI_OK;
 }
 
+/* Also when the function has called pthread_exit. */
 static void ends(void *arg) {
-  struct dmi_post *post = dmi_xalloc(1, sizeof(*post));
+  struct dmi_post *post;
+  if (dmi_in_function) dmi_exits_thread(arg, "DMI_function");
+  post = dmi_xalloc(1, sizeof(*post));
   post->run = returned;
   post->drop = forget;
   dmi_post(arg, post);

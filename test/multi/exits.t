@@ -46,7 +46,8 @@ sub lines {
 
 # ---- What has to return ------------------------------------------------------------------------
 
-for (['function', 'DMI_function'], ['remote', 'a remote function'], ['scale', 'DMI_scaleunit'], ['init', 'DMI_init']) {
+for (['function', 'DMI_function'], ['own', 'DMI_function'], ['remote', 'a remote function'], ['task', 'a task of a farm'],
+  ['event', 'the event function of a farm'], ['scale', 'DMI_scaleunit'], ['init', 'DMI_init']) {
   my ($what, $name) = @$_;
   my $process = begin($what);
   $process->wait_exit(1);
@@ -83,7 +84,7 @@ for (['exit', 3, 'exit(3) was called while the program ran', 'exit'], ['quick', 
 
 # Nobody but who has started it knows.
 {
-  my $all = $t->spawn([$dmirun, -n => 2, '--tag', $program, '_exit'], name => '_exit');
+  my $all = $t->spawn([$dmirun, -n => 2, -l => 0, '--tag', $program, '_exit'], name => '_exit');
   $all->wait_exit(1);
   is(lines($all, qr/^dmirun: [^:]*localhost\/2\b.* ended with status 5, while the program ran: it has called exit or _exit$/), 1,
     'dmirun says so');
@@ -92,7 +93,7 @@ for (['exit', 3, 'exit(3) was called while the program ran', 'exit'], ['quick', 
 # A status of 0 is no good end, either, if others need the process; it is no failure of a program that goes on.
 for (['exit0', qr/; exit\(0\) was called while the program ran, in thread 1 of pid \d+/], ['_exit0', qr//]) {
   my ($what, $why) = @$_;
-  my $all = $t->spawn([$dmirun, -n => 2, '--survive', $program, $what], name => $what);
+  my $all = $t->spawn([$dmirun, -n => 2, -l => 0, '--survive', $program, $what], name => $what);
   $all->wait_exit(0);
   like($all->out, qr/^it is lost$/m, "$what: the program goes on");
   is(lines($all, qr{^dmi: process 1 \(\S+ localhost/2\) is lost$why; the program goes on with 1 process$}), 1, 'which the others say once');
@@ -101,7 +102,7 @@ for (['exit0', qr/; exit\(0\) was called while the program ran, in thread 1 of p
   is(lines($all, qr/^dmi(?:run)?: (?!process 1 |thread 1 )/), 0, 'and nothing else is said');
 }
 {
-  my $all = $t->spawn([$dmirun, -n => 1, $program, 'alone'], name => 'alone');
+  my $all = $t->spawn([$dmirun, -n => 1, -l => 0, $program, 'alone'], name => 'alone');
   $all->wait_exit(0);
   is(lines($all, qr/^dmi/), 0, 'who is alone may end so');
 }

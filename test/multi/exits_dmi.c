@@ -6,7 +6,10 @@
  *   dmirun exits_dmi main          pthread_exit in DMI_main: a thread goes on
  *   dmirun exits_dmi function      ... in DMI_function,
  *   dmirun exits_dmi far           in DMI_function that another process runs for this one,
+ *   dmirun exits_dmi own           in DMI_function that a thread of the program itself runs,
  *   dmirun exits_dmi remote        in a remote function,
+ *   dmirun exits_dmi task          in a task of a farm,
+ *   dmirun exits_dmi event         in the function that a farm tells of events,
  *   dmirun exits_dmi scale         in DMI_scaleunit,
  *   dmirun exits_dmi init          in DMI_init: none of these can be
  *   dmirun exits_dmi exit|quick|_exit    so ends a thread of the second process
@@ -18,13 +21,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "dmi_farm.h"
 #include "dmi_remote.h"
 #include "multi.h"
 
 #define THREADS 30
 
 /* What a thread is to do, by its argument. */
-enum { DEEP = 1, CLEANUP, CANCEL, CANCELLED, LOCK, RETURN, SLOW, SAYS, EXIT, QUICK, NOW, LONG, EXIT0, NOW0 };
+enum {
+  DEEP = 1,
+  CLEANUP,
+  CANCEL,
+  CANCELLED,
+  LOCK,
+  RETURN,
+  SLOW,
+  SAYS,
+  EXIT,
+  QUICK,
+  NOW,
+  LONG,
+  EXIT0,
+  NOW0
+};
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -239,6 +258,40 @@ static void case_function(int64_t addr) {
   OK(DMI_atomic(addr, 8, &byte, 1, &byte, 1, &byte, 1, 1, DMI_EXCLUSIVE_ATOMIC, NULL));
 }
 
+static void *asks(void *addr) {
+  case_function((int64_t)(intptr_t)addr);
+  return NULL;
+}
+
+static void case_own(int64_t addr) {
+  pthread_t thread;
+  IS(pthread_create(&thread, NULL, asks, (void *)(intptr_t)addr) == 0 &&
+     pthread_join(thread, NULL) == 0);
+}
+
+int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job) {
+  (void)task, (void)out, (void)size;
+  if (job) pthread_exit(NULL);
+  return 0;
+}
+
+static void on_event(const DMI_farm_event_t *event, void *arg) {
+  (void)event, (void)arg;
+  pthread_exit(NULL);
+}
+
+static void case_farm(bool in_task) {
+  DMI_farm_t farm = {.tasks = 1};
+  if (in_task) {
+    farm.job = "exit";
+    farm.job_size = 5;
+  } else {
+    farm.event = on_event;
+    farm.processes = 2; /* it tells that one is missing, and begins no thread */
+  }
+  OK(DMI_farm_run(&farm));
+}
+
 /* The page is the other process's, and stays there. */
 static void case_far(int64_t addr, int32_t id) {
   char byte = 0;
@@ -291,6 +344,10 @@ void DMI_main(int argc, char **argv) {
     case_main(addr);
   } else if (strcmp(what, "function") == 0) {
     case_function(addr);
+  } else if (strcmp(what, "own") == 0) {
+    case_own(addr);
+  } else if (strcmp(what, "task") == 0 || strcmp(what, "event") == 0) {
+    case_farm(*what == 't');
   } else if (strcmp(what, "remote") == 0) {
     case_remote();
   } else if (strcmp(what, "alone") == 0) {

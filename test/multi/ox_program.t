@@ -37,6 +37,10 @@ $_->call('ox_reduce_102', zz(0), string('+'), zz(5)) for $c, $d;
 is($c->pop, '10', 'a session of each is a rank of one group');
 is($d->pop, '0', 'the other one');
 
+# One that does not return fails, and nothing else.
+like($d->call('leave')->pop, qr/^error\(.*the function was left by pthread_exit; it has to return.*\)$/, 'pthread_exit in a function: its client is told');
+is($d->call('where')->pop, '1', 'and goes on');
+
 # ---- Who leaves --------------------------------------------------------------------------------
 
 $d->call('wait_for_end');

@@ -65,6 +65,16 @@ sub by_id {
   $_->wait_exit(1) for @others;
 }
 
+# pthread_exit in it counts as its return, as in DMI_main.
+{
+  my ($all, $in) = begin('exits', 3);
+  my ($first, @others) = by_id($all);
+  $first->kill_now;
+  $_->wait_exit(0) for @others;
+  is(scalar(map { $_->events('finalized') } @others), 2, 'the program ends in order when DMI_recover has called pthread_exit');
+  unlike($_->err, qr/pthread_exit/, 'which nobody complains of') for @others;
+}
+
 # One that has none.
 {
   my $none = $t->compile('test/multi/recover_dmi.c', flags => ['-DNO_RECOVER']);

@@ -4,7 +4,10 @@
  *   dmirun recover_dmi count N    with N processes; DMI_main waits for the end of stdin, which does
  *                                 not come
  *   dmirun recover_dmi refuse N   DMI_recover says that it cannot go on
+ *   dmirun recover_dmi exits N    DMI_recover calls pthread_exit
  */
+#include <pthread.h>
+
 #include "multi.h"
 
 #include "dmi_ext.h"
@@ -42,6 +45,7 @@ int32_t DMI_recover(int argc, char **argv, int32_t lost_id) {
   EQ(argc, 3);
   EQ(strcmp(argv[0], "") != 0 && argv[3] == NULL, 1);
   if (strcmp(argv[1], "refuse") == 0) return DMI_FALSE;
+  if (strcmp(argv[1], "exits") == 0) pthread_exit(NULL);
   EQ(strcmp(argv[1], "count"), 0);
   MUST(DMI_root_get("number", &page));
   MUST(DMI_read(page, sizeof(number), &number, DMI_GET_READ, NULL));

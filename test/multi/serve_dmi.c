@@ -4,6 +4,7 @@
  *   serve_dmi         until it is asked to leave
  *   serve_dmi once    DMI_main returns as soon as a function of `begin` runs
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,12 @@ static DMI_ox_value_t *twice(DMI_ox_value_t *const *args, int64_t num) {
   int64_t n;
   if (num != 1 || !DMI_ox_to_int64(args[0], &n)) return DMI_ox_error("twice(n): a number");
   return DMI_ox_from_int64(2 * n);
+}
+
+/* leave(): not by return. */
+static DMI_ox_value_t *leave(DMI_ox_value_t *const *args, int64_t num) {
+  (void)args, (void)num;
+  pthread_exit(NULL);
 }
 
 /* where(): the id of this process. */
@@ -103,6 +110,7 @@ void DMI_init(int argc, char **argv) {
   (void)argc, (void)argv;
   (void)DMI_ox_function("twice", twice);
   (void)DMI_ox_function("where", where);
+  (void)DMI_ox_function("leave", leave);
   (void)DMI_ox_function("squares", squares);
   (void)DMI_ox_function("wait_for_end", wait_for_end);
   (void)DMI_ox_function("begin", begin);

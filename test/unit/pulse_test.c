@@ -206,7 +206,8 @@ static void stood_still(void **state) {
   (void)state;
   until(pulse, 5400);
   assert_false(dmi_pulse_stood_still(pulse, 5400, text));
-  assert_false(dmi_pulse_stood_still(pulse, 5400 + AFTER / 2, text)); /* nobody has lost it for that */
+  assert_false(
+      dmi_pulse_stood_still(pulse, 5400 + AFTER / 2, text)); /* nobody has lost it for that */
   assert_true(dmi_pulse_stood_still(pulse, 5400 + 3 * AFTER + 600, text));
   dmi_pulse_tick(pulse, 9000, &out);
   assert_true(dmi_pulse_stood_still(pulse, 9010, text));
