@@ -23,7 +23,7 @@ sub begin {
   print $file map { "$_\n" } @$hosts;
   close $file or die;
   pipe my $reader, my $in or die;
-  my $mw = $t->spawn([@where, $dmimw, '-f', $path, '--tag', @opts, $of, 'count', scalar @$hosts],
+  my $mw = $t->spawn([@where, $dmimw, '-f', $path, '--tag', @opts, ref $of ? @$of : ($of, 'count'), scalar @$hosts],
     name => "dmimw $number", stdin => $reader);
   $mw->expect_out(qr/: ready$/m);
   return ($mw, $in);
@@ -48,6 +48,14 @@ sub kill_one {
   $mw->expect_out(qr{^localhost/2: recovered from the loss of 0: 41$}m);
   $mw->wait_exit(0);
   like($mw->err, qr{^localhost/2: dmi: process 0 \(\S+, localhost\) is lost; .*the program goes on with 1 process$}m, 'a line tells of it');
+}
+
+# DMI_recover ends it with a status of its own: that of dmimw, and no failure.
+{
+  my ($mw, $in) = begin([('localhost') x 2], [$program, 'exit'], '--survive');
+  kill_one($mw, 'localhost');
+  $mw->wait_exit(7);
+  unlike($mw->err, qr/^dmimw: .*ended with status/m, 'and nothing is said of that');
 }
 
 # A worker; the program ends when its input does.

@@ -67,7 +67,7 @@ sub by_id {
 
 # pthread_exit in it counts as its return, as in DMI_main.
 {
-  my ($all, $in) = begin('exits', 3);
+  my ($all, $in) = begin('leave', 3);
   my ($first, @others) = by_id($all);
   $first->kill_now;
   $_->wait_exit(0) for @others;

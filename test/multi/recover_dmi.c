@@ -3,8 +3,9 @@
  *
  *   dmirun recover_dmi count N    with N processes; DMI_main waits for the end of stdin, which does
  *                                 not come
+ *   dmirun recover_dmi exit N     likewise, and DMI_recover ends the program with status 7
  *   dmirun recover_dmi refuse N   DMI_recover says that it cannot go on
- *   dmirun recover_dmi exits N    DMI_recover calls pthread_exit
+ *   dmirun recover_dmi leave N    DMI_recover calls pthread_exit
  */
 #include <pthread.h>
 
@@ -45,8 +46,8 @@ int32_t DMI_recover(int argc, char **argv, int32_t lost_id) {
   EQ(argc, 3);
   EQ(strcmp(argv[0], "") != 0 && argv[3] == NULL, 1);
   if (strcmp(argv[1], "refuse") == 0) return DMI_FALSE;
-  if (strcmp(argv[1], "exits") == 0) pthread_exit(NULL);
-  EQ(strcmp(argv[1], "count"), 0);
+  if (strcmp(argv[1], "leave") == 0) pthread_exit(NULL);
+  EQ(strcmp(argv[1], "count") == 0 || strcmp(argv[1], "exit") == 0, 1);
   MUST(DMI_root_get("number", &page));
   MUST(DMI_read(page, sizeof(number), &number, DMI_GET_READ, NULL));
   number++;
@@ -57,6 +58,7 @@ int32_t DMI_recover(int argc, char **argv, int32_t lost_id) {
       pause();
   }
   verdict("recover", 0);
+  if (strcmp(argv[1], "exit") == 0) MUST(DMI_exit(7));
   return DMI_TRUE;
 }
 #endif
