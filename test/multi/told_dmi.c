@@ -195,6 +195,17 @@ __attribute__((noinline)) static void silent(void) {
   IS(strcmp(DMI_error_reason(), "no error") == 0);
 }
 
+/* A status that was given to no call, whose bytes look like those of one that has failed. */
+__attribute__((noinline)) static void given_to_none(void) {
+  const uint32_t bytes[] = {2, DMI_EADDR, 0, 1u << 30};
+  DMI_local_status_t status;
+  int32_t ret = 7;
+  memset(&status, 0, sizeof(status));
+  memcpy(&status, bytes, sizeof(bytes));
+  DMI_wait(&status, &ret);
+  EQ(ret, DMI_FALSE);
+}
+
 /* The call that begins is named by the one that tells. */
 __attribute__((noinline)) static void later(void) {
   DMI_local_status_t status;
@@ -249,6 +260,7 @@ void DMI_main(int argc, char **argv) {
     return;
   }
   silent();
+  given_to_none();
   addresses();
   arguments();
   objects();
