@@ -51,7 +51,7 @@ static _Atomic int destroyed;
 
 static void destroy(void *value) {
   (void)value;
-  for (int i = 0; i < 1000; i++)
+  for (int i = 0; i < 30; i++)
     sched_yield();
   destroyed++;
 }
