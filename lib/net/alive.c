@@ -154,9 +154,6 @@ bool dmi_net_ping(struct dmi_net *net, uint32_t uid, struct dmi_net_signs *signs
   if (!peer->pinged) peer->pinged = send_ping(net, uid, DMI_WIRE_ASK);
   *signs = (struct dmi_net_signs){.taken = sent};
   if (link != NULL) signs->taken -= link->ops->unacknowledged(link);
-  for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
-    if (conn->peer == peer)
-      signs->heard += atomic_load_explicit(&conn->heard, memory_order_relaxed);
-  }
+  signs->heard = dmi_peer_heard(peer);
   return true;
 }

@@ -395,10 +395,7 @@ struct dmi_net_traffic dmi_net_traffic_with(struct dmi_net *net, uint32_t id) {
   dmi_lock(&peer->lock, DMI_RANK_PEER);
   traffic.sent = peer->sent;
   dmi_unlock(&peer->lock, DMI_RANK_PEER);
-  for (const struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
-    if (conn->peer == peer)
-      traffic.received += atomic_load_explicit(&conn->heard, memory_order_relaxed);
-  }
+  traffic.received = dmi_peer_heard(peer);
   return traffic;
 }
 

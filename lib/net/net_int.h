@@ -332,6 +332,9 @@ struct dmi_net_peer *dmi_peer_find(struct dmi_net *net,
                                    uint32_t id); /* a temporary id only in the daemon thread */
 /* Any thread. Returns the peer with its lock held, or NULL. */
 struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id);
+/* Bytes that have come from it, by all of its connections; never fewer while these are the same.
+ * [daemon] */
+uint64_t dmi_peer_heard(const struct dmi_net_peer *peer);
 struct dmi_net_peer *dmi_peer_new(struct dmi_net *net,
                                   uint32_t id); /* id DMI_NET_TEMP: makes a new temporary id */
 void dmi_peer_free_temp(struct dmi_net_peer *peer);

@@ -67,6 +67,14 @@ struct dmi_net_peer *dmi_peer_find(struct dmi_net *net, uint32_t id) {
   return peer;
 }
 
+uint64_t dmi_peer_heard(const struct dmi_net_peer *peer) {
+  uint64_t bytes = 0;
+  for (const struct dmi_conn *conn = peer->net->conns; conn != NULL; conn = conn->next) {
+    if (conn->peer == peer) bytes += atomic_load_explicit(&conn->heard, memory_order_relaxed);
+  }
+  return bytes;
+}
+
 struct dmi_net_peer *dmi_peer_find_locked(struct dmi_net *net, uint32_t id) {
   struct dmi_net_peer *peer;
   if (id < DMI_NET_TEMP) {
