@@ -38,7 +38,7 @@ sub over {
     is("@over", $wanted, "$what: process $member->{process} says so");
     is("$member->{process_now}{shared} of $member->{process_now}{connections}", "$shared of 1", 'and counts them');
   }
-  like(look($first, '--status'), qr{^1 .* $shared/1 }m, 'people see it');
+  like(look($first, '--status'), qr{^1 .* $shared of 1 }m, 'people see it');
   for my $process ($first, $second) { # neither ends because the other one does
     $process->signal('STOP');
     waitpid $process->pid, WUNTRACED;
