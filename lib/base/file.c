@@ -98,6 +98,20 @@ bool dmi_file_can_replace(const char *path) {
   return true;
 }
 
+bool dmi_file_can_write(const char *path) {
+  struct stat stat_of;
+  const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) {
+    close(fd);
+    unlink(path);
+    return true;
+  }
+  if (errno != EEXIST) return false;
+  if (stat(path, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode)) return access(path, W_OK) == 0;
+  errno = EISDIR;
+  return false;
+}
+
 static bool replace(const char *path, const char *text) {
   bool good;
   char *temp;

@@ -13,6 +13,8 @@ bool dmi_file_replace(const char *path, const char *text);
 
 /* True if dmi_file_replace could make its file now.  False: errno says why not. */
 bool dmi_file_can_replace(const char *path);
+/* The same of writing to it, or making it; nothing is left of one that was not there. */
+bool dmi_file_can_write(const char *path);
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 

@@ -24,7 +24,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/machine.h"
+#include "mem/spill.h"
 #include "net/net.h"
 #include "node/contact.h"
 #include "node/key.h"
@@ -82,6 +84,42 @@ static void check_memory(struct check *check, const struct dmi_machine *machine)
   } else {
     tell(check, GOOD, "memory", "%.0f MiB of %.0f MiB for pages (-s)", pool, all);
   }
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static void check_file(struct check *check, const char *option, const char *path,
+                       bool (*can)(const char *path)) {
+  char why[DMI_FILE_WHY];
+  if (!path) return;
+  if (can(path)) {
+    tell(check, GOOD, "file", "%s can be written (%s)", path, option);
+  } else {
+    tell(check, BAD, "file", "cannot write %s (%s): %s", path, option,
+         dmi_file_why_not_made(why, path, errno));
+  }
+}
+
+static void check_spill(struct check *check) {
+  const char *dir = check->config->spill_dir;
+  struct dmi_spill *spill = dir ? dmi_spill_open(dir) : NULL;
+  if (!dir) return;
+  if (spill) {
+    tell(check, GOOD, "file", "pages can be written to a file in %s (--spill)", dir);
+  } else {
+    tell(check, BAD, "file", "cannot make a file in %s (--spill): %s", dir, strerror(errno));
+  }
+  dmi_spill_close(spill);
+}
+
+static void check_files(struct check *check) {
+  const struct dmi_config *config = check->config;
+  check_file(check, "--trace", config->trace, dmi_file_can_write);
+  check_file(check, "--events", config->events_file, dmi_file_can_write);
+  check_file(check, "--profile", config->profile_file, dmi_file_can_write);
+  if (!dmi_config_joins(config))
+    check_file(check, "--contact", config->contact_file, dmi_file_can_replace);
+  check_spill(check);
 }
 
 /* ---- How others reach this process ---------------------------------------------------------- */
@@ -303,6 +341,7 @@ bool dmi_check(const struct dmi_config *config, const char *argv0,
   bool known = check_self(&check, argv0);
   bool has_key;
   check_machine(&check);
+  check_files(&check);
   has_key = check_key(&check, key);
   if (!has_key) randombytes_buf(key, sizeof key); /* a random key: nobody else has it */
   check_listen(&check, key);

@@ -207,7 +207,8 @@ bool dmi_runtime_configure(struct dmi_process *process, const struct dmi_config 
             config->event_fd, strerror(errno));
     process->config.event_fd = -1;
   }
-  good = !config->events_file || open_events_file(process);
+  if (config->check) process->config.events_file = NULL; /* what is tried writes none */
+  good = !process->config.events_file || open_events_file(process);
   if (config->control_fd >= 0 && !dmi_control_own(config->control_fd)) {
     dmi_say(stream, DMI_LOG_WARN, "start", "cannot read descriptor %d (DMI_CONTROL_FD): %s",
             config->control_fd, strerror(errno));

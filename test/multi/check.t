@@ -35,6 +35,23 @@ like($out, qr/^ok +join +nothing: .*-i HOST/m, 'nobody to join');
 like((check($program, qw(-l 0 -s 64T)))[1], qr/^note +memory .*67108864 MiB.*: use a smaller -s$/m,
   'more memory than there is');
 like((check($program, qw(-l 0 --bind-threads)))[1], qr/^ok +cores .*--bind-threads/m, 'binding');
+{
+  my $dir = $t->dir;
+  my @options = map { ("--$_", "$dir/$_") } qw(trace events profile contact);
+  ($status, $out) = check($program, qw(-l 0), @options, '--spill', $dir);
+  is($status, 0, 'files that can be made') or diag($out);
+  like($out, qr/^ok +file +\Q$dir\E\/$_ can be written \(--$_\)$/m, "--$_") for qw(trace events profile contact);
+  like($out, qr/^ok +file +pages can be written to a file in \Q$dir\E \(--spill\)$/m, '--spill');
+  is_deeply([grep { -e "$dir/$_" } qw(trace events profile contact)], [], 'and none is made');
+  @options = map { ("--$_", "$dir/none/$_") } qw(trace events profile contact);
+  ($status, $out) = check($program, qw(-l 0), @options, $> ? () : ('--spill', '/proc'));
+  is($status, 1, 'those that cannot') or diag($out);
+  for my $name (qw(trace events profile contact)) {
+    like($out, qr/^FAILED +file +cannot write \Q$dir\E\/none\/$name \(--$name\): there is no directory \Q$dir\E\/none$/m, "--$name");
+  }
+  like($out, qr/^FAILED +file +cannot make a file in \/proc \(--spill\): .+$/m, '--spill') unless $>;    # dmirun tells others itself
+  like($out, qr/^ok +join/m, 'and the rest is tried');
+}
 unlike($out, qr/verdict|===/, 'the program itself does not run');
 
 # A program that waits for others, one of which it never gets.
