@@ -100,9 +100,33 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, dmi_id_t dmi_id) {
   return NULL;
 }
 
+/* With `survive`: does the program survive the loss of all other processes of its host, if this one
+ * is left?  It has a vote then, and a lease. */
+static bool may_go_on(struct dmi_member *m, const struct dmi_record *record) {
+  const struct dmi_peer *peer = dmi_member_find(m, record->uid);
+  if (!m->env.survive || record->left || DMI_BROKEN(m, DMI_MBREAK_VOTE)) return true;
+  if (!peer || !peer->voter) return false;
+  if (m->coord->change != DMI_CHANGE_NONE) return false; /* perhaps others do not know of its vote */
+  return m->env.survive->leased(m->env.survive_arg, record->uid);
+}
+
+/* Answers DMI_welcome, if it is complete. */
+static void end_welcome(struct dmi_member *m, struct dmi_record *record) {
+  if (!record->welcomed || !record->welcome.uid || !may_go_on(m, record)) return;
+  dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
+  m->coord->retry = true; /* a DMI_goodbye may wait for this */
+}
+
+/* A change has ended, or somebody has got a lease. */
+void dmi_coord_welcome_look(struct dmi_member *m) {
+  for (uint32_t i = 0; i < m->coord->records.num; i++)
+    end_welcome(m, &m->coord->records.at[i]);
+}
+
 /* Also for a process that has asked to leave already, because each DMI_OPEN notice can be
  * answered by a successful welcome. The caller gets its answer when the process knows of the
- * welcome, so that it accepts threads from then on. */
+ * welcome, so that it accepts threads from then on; and, with `survive`, when it could go on without the
+ * others, so that from then on the program survives the loss of any process. */
 bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
                           const struct dmi_msg *msg) {
   struct dmi_caller caller = {asker->uid, msg->member.op};
@@ -118,7 +142,12 @@ bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
     return true;
   }
   if (record->welcomed && (msg->flags & DMI_F_AGAIN)) { /* by the coordinator that was lost */
-    dmi_coord_answer(m, &caller, DMI_OK, NULL);
+    if (record->welcome.uid) { /* and so is another one's, of which it is not known who was first */
+      dmi_deferred_add(&m->coord->blocked_calls, asker->uid, msg);
+    } else {
+      record->welcome = caller;
+      end_welcome(m, record);
+    }
     return true;
   }
   if (record->welcomed || record->welcome.uid ||
@@ -145,7 +174,7 @@ bool dmi_coord_on_opened(struct dmi_member *m, struct dmi_record *record,
   if (DMI_BROKEN(m, DMI_MBREAK_OPENED)) {
     record->welcome.uid = 0;
   } else {
-    dmi_coord_answer(m, &record->welcome, DMI_OK, NULL);
+    end_welcome(m, record);
   }
   m->coord->retry = true; /* a call may wait for an heir */
   dmi_coord_leave_retry(m);

@@ -27,8 +27,10 @@ void dmi_crash_promise(struct dmi_pulse *p, uint64_t ballot) {
   }
 #endif
   p->promised = ballot;
-  for (uint32_t i = 0; i < p->peers.num; i++)
+  for (uint32_t i = 0; i < p->peers.num; i++) {
     p->peers.at[i].pulsed = 0;
+    p->peers.at[i].leased = false;
+  }
 }
 
 /* Only voters lead; but it may have become one in a view that this process has not taken. */

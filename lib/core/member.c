@@ -266,7 +266,7 @@ void dmi_member_cut_off(struct dmi_member *m, const char *why, struct dmi_mout *
 }
 
 void dmi_member_may_change(struct dmi_member *m, struct dmi_mout *out) {
-  EVENT((void)0); /* the coordinator looks after each event */
+  EVENT(if (m->coord) dmi_coord_welcome_look(m)); /* what else may begin is looked at anyway */
 }
 
 void dmi_member_resumed(struct dmi_member *m, struct dmi_mout *out) {

@@ -235,6 +235,8 @@ struct dmi_member_survive {
   void (*change)(void *arg, const struct dmi_pulse_view *view);
   uint32_t (*tie)(void *arg); /* dmi_pulse_tie */
   void (*all_taken)(void *arg, uint64_t number);
+  /* dmi_pulse_leased.  False: not yet, the event that changes it comes to dmi_member_may_change. */
+  bool (*leased)(void *arg, dmi_uid_t uid);
 };
 
 /* Deliberate faults, one rule of docs/membership.md switched off each, so that tests can show that
@@ -249,6 +251,7 @@ enum dmi_member_break {
   DMI_MBREAK_FLUSHED,      /* the next leave does not wait for FLUSHED of the one before */
   DMI_MBREAK_BUSY,         /* dmi_member_busy is complete before the coordinator knows */
   DMI_MBREAK_OPENED,       /* DMI_welcome does not wait for OPENED */
+  DMI_MBREAK_VOTE,         /* ... nor, with `survive`, until the process has its vote */
   DMI_MBREAK_UID,          /* uids are used again */
   DMI_MBREAK_UNMAP,        /* an unmap does not wait for the home's leave */
   DMI_MBREAK_ADOPT,        /* a leaver becomes home of what it maps */

@@ -339,6 +339,15 @@ bool dmi_pulse_frozen(const struct dmi_pulse *p) {
   return p->frozen;
 }
 
+bool dmi_pulse_leased(struct dmi_pulse *p, dmi_uid_t uid) {
+  const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, uid);
+  return uid == p->config.self || (peer && peer->leased);
+}
+
+uint64_t dmi_pulse_leases(const struct dmi_pulse *p) {
+  return p->leases;
+}
+
 dmi_ms_t dmi_pulse_lease(const struct dmi_pulse *p, dmi_ms_t now) {
   return p->lease > now ? p->lease - now : 0;
 }

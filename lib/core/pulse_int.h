@@ -78,6 +78,7 @@ struct dmi_pulse_peer {
   /* leases */
   dmi_ms_t given;  /* until when it may have a lease, by what was answered to it from here */
   dmi_ms_t led;    /* likewise, as a leader, which could give leases to others by that */
+  bool leased;     /* a pulse of it was answered from here, in the ballot that is promised */
   dmi_ms_t pulsed; /* when the last pulse was sent from here that it has answered; 0: none */
   /* an attempt of this process */
   bool chosen;  /* scratch: in a set that is looked at */
@@ -127,6 +128,7 @@ struct dmi_pulse {
   } peers; /* by uid */
   /* times */
   dmi_ms_t due; /* as dmi_pulse_wake said last */
+  uint64_t leases; /* peers that became `leased` */
   dmi_ms_t next_pulse;
   dmi_ms_t lease; /* until then */
   dmi_ms_t woke;  /* when it came late last: what the others have said since may not be here yet */

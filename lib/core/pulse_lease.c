@@ -11,6 +11,10 @@
 #include "base/xalloc.h"
 #include "core/pulse_int.h"
 
+#define VOTERS_GONE                                                                              \
+  "this process ends, as all are dead that could go on with the program: only processes can for " \
+  "which DMI_welcome has returned, and for this one it had not yet. Start the program again"
+
 static bool leads(const struct dmi_pulse *p) {
   return p->config.survive && DMI_BALLOT_UID(p->promised) == p->config.self;
 }
@@ -124,6 +128,10 @@ bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   answer->pulse_ok.sent = msg->pulse.sent;
   answer->pulse_ok.ballot = msg->pulse.ballot;
   answer->pulse_ok.left = left;
+  if (leader && left && !peer->leased) {
+    peer->leased = true;
+    p->leases++;
+  }
   if (!leader) dmi_crash_known(p, msg->pulse.known); /* last: it moves the records of peers */
   return true;
 }
@@ -175,18 +183,38 @@ dmi_ms_t dmi_pulse_given(struct dmi_pulse *p, const struct dmi_crash_view *view,
 
 /* ---- Without a lease ------------------------------------------------------------------------ */
 
+/* Whom it votes for can lead: a witness, or a process that has no vote yet, never does. */
+static bool never_leads(struct dmi_pulse *p) {
+  return !dmi_crash_candidate(dmi_pulse_top(p), p->config.self);
+}
+
 static bool is_witness(struct dmi_pulse *p) {
   const struct dmi_pulse_member *self = dmi_crash_member(dmi_pulse_top(p), p->config.self);
   return self && self->witness;
 }
 
-/* Is this a witness, and are all dead that could go on? */
+static bool is_dead(struct dmi_pulse *p, dmi_uid_t uid) {
+  const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, uid);
+  return peer && peer->doubt == DMI_DOUBT_DEAD;
+}
+
+/* Is this process none that leads, and are all others dead that could go on? */
 static bool program_is_gone(struct dmi_pulse *p) {
   const struct dmi_crash_view *top = dmi_pulse_top(p);
-  if (!is_witness(p)) return false;
+  if (!never_leads(p)) return false;
   for (uint32_t i = 0; i < top->num; i++) {
-    const struct dmi_pulse_peer *peer = dmi_pulse_peer(p, top->members[i].uid);
-    if (!top->members[i].witness && peer && peer->doubt != DMI_DOUBT_DEAD) return false;
+    const struct dmi_pulse_member *member = &top->members[i];
+    if (!member->witness && member->uid != p->config.self && !is_dead(p, member->uid)) return false;
+  }
+  return true;
+}
+
+/* Are all dead that had a vote, and a program? */
+static bool voters_are_gone(struct dmi_pulse *p) {
+  const struct dmi_crash_view *top = dmi_pulse_top(p);
+  for (uint32_t i = 0; i < top->num; i++) {
+    if (dmi_crash_candidate(top, top->members[i].uid) && !is_dead(p, top->members[i].uid))
+      return false;
   }
   return true;
 }
@@ -200,6 +228,10 @@ static void give_up(struct dmi_pulse *p) {
         p,
         "this witness ends, as it cannot reach enough of the other processes: the program "
         "has ended, or goes on without it");
+    return;
+  }
+  if (voters_are_gone(p)) {
+    dmi_pulse_end(p, VOTERS_GONE);
     return;
   }
   for (uint32_t i = 0; i < p->peers.num; i++) {
@@ -235,7 +267,8 @@ void dmi_pulse_look_lease(struct dmi_pulse *p) {
     (void)dmi_pulse_act(p, frozen ? DMI_PULSE_FREEZE : DMI_PULSE_THAW);
   }
   if (program_is_gone(p)) {
-    dmi_pulse_end(p, "this witness ends, as all processes of the program are dead");
+    dmi_pulse_end(p, is_witness(p) ? "this witness ends, as all processes of the program are dead"
+                                   : VOTERS_GONE);
   } else if (p->now >= end_at(p)) {
     give_up(p);
   }

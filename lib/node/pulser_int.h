@@ -59,6 +59,9 @@ struct dmi_pulser {
   struct dmi_pulser_news *news; /* for the daemon */
   uint32_t news_num, news_capacity;
   bool refused;         /* the daemon asked whether it may make a view, and may not: it is told */
+  bool awaits_lease;    /* likewise, whether somebody has a lease by this process, and has none */
+  bool sends;           /* the thread is sending what was decided last */
+  uint64_t leases;      /* given, and sent (dmi_pulse_leases) */
   bool posted;          /* it was told that there are some */
   struct dmi_post post; /* how */
 };

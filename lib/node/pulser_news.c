@@ -110,9 +110,21 @@ static bool is_lease(struct dmi_pulser *pulser, const struct dmi_pulse_act *act)
   return true;
 }
 
+static bool may_change_now(struct dmi_pulser *pulser) {
+  if (!pulser->refused || !dmi_pulse_may_change(pulser->core, dmi_pulser_now())) return false;
+  pulser->refused = false;
+  return true;
+}
+
+/* True: the daemon must be told that there is some. */
+static bool has_news(struct dmi_pulser *pulser) {
+  if (!pulser->news_num || pulser->posted) return false;
+  pulser->posted = true;
+  return true;
+}
+
 /* With the lock held: all but SEND becomes news.  True: the daemon must be told. */
 static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool told) {
-  bool tell;
   for (uint32_t i = 0; i < out->num; i++) {
     struct dmi_pulser_news *news;
     if (out->act[i].type == DMI_PULSE_SEND) continue;
@@ -122,13 +134,19 @@ static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool
     news->told = told;
     out->act[i] = (struct dmi_pulse_act){.type = DMI_PULSE_SEND}; /* moved; to nobody */
   }
-  if (pulser->refused && dmi_pulse_may_change(pulser->core, dmi_pulser_now())) {
-    pulser->refused = false;
-    (void)add_news(pulser, DMI_NEWS_MAY_CHANGE);
-  }
-  tell = pulser->news_num > 0 && !pulser->posted;
-  if (tell) pulser->posted = true;
-  return tell;
+  if (may_change_now(pulser)) (void)add_news(pulser, DMI_NEWS_MAY_CHANGE);
+  return has_news(pulser);
+}
+
+/* The answers have been sent, so that those leases are given whatever becomes of this process. */
+static bool note_leases(struct dmi_pulser *pulser) {
+  uint64_t before = pulser->leases;
+  pulser->sends = false;
+  pulser->leases = dmi_pulse_leases(pulser->core);
+  if (!pulser->awaits_lease || pulser->leases == before) return false;
+  pulser->awaits_lease = false;
+  (void)add_news(pulser, DMI_NEWS_MAY_CHANGE);
+  return has_news(pulser);
 }
 
 struct dmi_pulser_order *dmi_pulser_order(struct dmi_pulser *pulser,
@@ -162,15 +180,20 @@ static void send_all(struct dmi_pulser *pulser, struct dmi_pulse_out *out) {
       dmi_net_flush(pulser->net, act->uid);
     }
   }
+  dmi_net_flush_gathered(pulser->net);
 }
 
 void dmi_pulser_carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool thread,
                       bool told) {
   bool tell = keep_news(pulser, out, told);
   if (!thread) order_sends(pulser, out);
+  if (thread) pulser->sends = true;
   dmi_mutex_unlock(&pulser->lock);
   if (thread) {
     send_all(pulser, out);
+    dmi_mutex_lock(&pulser->lock);
+    tell |= note_leases(pulser);
+    dmi_mutex_unlock(&pulser->lock);
   } else if (pulser->net) {
     dmi_net_post(pulser->net); /* it obeys orders, and sets its timer again */
   }

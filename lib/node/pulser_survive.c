@@ -76,6 +76,17 @@ static uint32_t on_tie(void *arg) {
   return tie;
 }
 
+static bool on_leased(void *arg, dmi_uid_t uid) {
+  struct dmi_pulser *pulser = ((struct dmi_process *)arg)->pulser;
+  bool leased;
+  dmi_mutex_lock(&pulser->lock);
+  leased = !pulser->sends && dmi_pulse_leased(pulser->core, uid);
+  if (pulser->sends) pulser->leases = UINT64_MAX; /* then it is told in any case */
+  pulser->awaits_lease |= !leased;
+  dmi_mutex_unlock(&pulser->lock);
+  return leased;
+}
+
 const struct dmi_member_survive dmi_pulser_survive = {
     .start = on_start,
     .take = on_take,
@@ -83,6 +94,7 @@ const struct dmi_member_survive dmi_pulser_survive = {
     .change = on_change,
     .tie = on_tie,
     .all_taken = on_all_taken,
+    .leased = on_leased,
 };
 
 void dmi_pulser_broken(struct dmi_process *process, dmi_uid_t uid) {

@@ -75,6 +75,22 @@ sub by_id {
   unlike($_->err, qr/pthread_exit/, 'which nobody complains of') for @others;
 }
 
+# Whoever has been welcomed goes on, however soon behind that the others are lost: here at once.
+for (1 .. 10) {
+  my $all = $t->start($program, opts => ['-n', 2, '--survive'], args => ['welcome', 2], name => "welcome $_");
+  $all->wait_exit(0);
+  $all->expect_verdict('recover', 1);
+}
+
+# Those that were not welcomed cannot, and say why; one that has nobody to wait for says so at once.
+for my $num (2, 3) {
+  my @all = $t->start($program, opts => ['--survive', '--dead-after', 1], args => ['joined', $num], name => "joined 0 of $num");
+  push @all, $t->start($program, join => $all[0], name => "joined $_ of $num") for 1 .. $num - 1;
+  (shift @all)->wait_exit(signal => 'KILL');
+  $_->expect_err(qr/this process ends, as all are dead that could go on with the program: only processes can for which DMI_welcome has returned/) for @all;
+  $_->wait_exit(1) for @all;
+}
+
 # One that has none.
 {
   my $none = $t->compile('test/multi/recover_dmi.c', flags => ['-DNO_RECOVER']);

@@ -168,6 +168,10 @@ static uint32_t on_tie(void *arg) {
   return dmi_pulse_tie(((struct daemon *)arg)->proc->pulse);
 }
 
+static bool on_leased(void *arg, dmi_uid_t uid) {
+  return dmi_pulse_leased(((struct daemon *)arg)->proc->pulse, uid); /* asked again at each tick */
+}
+
 static const struct dmi_member_survive survive = {
     .start = on_start,
     .take = on_take,
@@ -175,6 +179,7 @@ static const struct dmi_member_survive survive = {
     .change = on_change,
     .tie = on_tie,
     .all_taken = on_all_taken,
+    .leased = on_leased,
 };
 
 /* ---- Actions of the agreement ------------------------------------------------------------------

@@ -120,12 +120,18 @@ static void on_all_taken(void *arg, uint64_t number) {
   ((struct node *)arg)->all_taken = number;
 }
 
+static bool on_leased(void *arg, dmi_uid_t uid) {
+  (void)arg, (void)uid;
+  return true;
+}
+
 static const struct dmi_member_survive survive = {.start = on_start,
                                                   .take = on_take,
                                                   .may_change = on_may_change,
                                                   .change = on_change,
                                                   .tie = on_tie,
-                                                  .all_taken = on_all_taken};
+                                                  .all_taken = on_all_taken,
+                                                  .leased = on_leased};
 
 /* ---- Deciding ------------------------------------------------------------------------------- */
 

@@ -218,6 +218,15 @@ static bool is_overtaken(const struct sim *sim, const struct sim_call *call, int
          error == DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE);
 }
 
+/* Who has been welcomed is a voter, so that the program survives the loss of those that were there
+ * before. */
+static void check_vote(struct sim *sim, const struct node *node) {
+  const struct dmi_peer *self = dmi_member_peer(node->m, node->uid);
+  if (node->notes.goodbyes || node->killed) return;
+  if (node->m->env.survive && self && !self->voter)
+    sim_bad(sim, "p%u is welcomed, and has no vote", node->uid);
+}
+
 static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
   struct node *about = call->about;
   struct sim_notes *notes = &about->notes;
@@ -228,6 +237,7 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
     if (error == DMI_OK && notes->welcomed && !sim->last_crash)
       sim_bad(sim, "p%u was welcomed twice", about->uid);
     if (error == DMI_OK) notes->welcomed = true;
+    if (error == DMI_OK) check_vote(sim, about);
     if (error && sole && notes->goodbyes == 0)
       sim_bad(sim, "the only welcome of p%u fails: %d", about->uid, error);
     return;

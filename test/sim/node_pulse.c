@@ -215,12 +215,21 @@ static void on_all_taken(void *arg, uint64_t number) {
   carry(node, &out);
 }
 
+static bool on_leased(void *arg, dmi_uid_t uid) {
+  struct node *node = arg;
+  if (dmi_pulse_leased(node->pulse, uid)) return true;
+  node->awaits_lease = true;
+  node->leases = dmi_pulse_leases(node->pulse);
+  return false;
+}
+
 static const struct dmi_member_survive survive = {.start = on_start,
                                                   .take = on_take,
                                                   .may_change = on_may_change,
                                                   .change = on_change,
                                                   .tie = on_tie,
-                                                  .all_taken = on_all_taken};
+                                                  .all_taken = on_all_taken,
+                                                  .leased = on_leased};
 
 /* ---- Is all well? ---------------------------------------------------------------------------- */
 
@@ -265,6 +274,15 @@ static bool doubts(struct node *node) {
   return false;
 }
 
+/* A DMI_welcome waits until the process has a lease. */
+static bool welcomes(const struct node *node) {
+  const struct dmi_coord *c = node->m->coord;
+  for (uint32_t i = 0; c && i < c->records.num; i++) {
+    if (c->records.at[i].welcomed && c->records.at[i].welcome.uid) return true;
+  }
+  return false;
+}
+
 /* Nothing that has happened so far will change anything any more: pulses go on for ever. */
 static bool is_settled(const struct sim *sim) {
   if (!calm(sim) || sim->heals) return false;
@@ -274,6 +292,7 @@ static bool is_settled(const struct sim *sim) {
     if (dmi_pulse_frozen(node->pulse) || atomic_load(&node->core.paused)) return false;
     if (node->pulse->chain.num != 1 || doubts(node)) return false;
     if (node->change_refused && dmi_member_is_coordinator(node->m)) return false;
+    if (welcomes(node)) return false;
   }
   return true;
 }
@@ -338,6 +357,18 @@ static bool hear(struct node *node) {
   return true;
 }
 
+static bool may_change_now(struct node *node) {
+  if (!node->change_refused || !dmi_pulse_may_change(node->pulse, sim_clock_of(node))) return false;
+  node->change_refused = false;
+  return true;
+}
+
+static bool has_given_lease(struct node *node) {
+  if (!node->awaits_lease || node->leases == dmi_pulse_leases(node->pulse)) return false;
+  node->awaits_lease = false;
+  return true;
+}
+
 /* What its pulse thread has for its daemon. */
 static bool tell(struct node *node) {
   if (node_frozen(node) || node->carrying) return false;
@@ -359,8 +390,7 @@ static bool tell(struct node *node) {
     sim_unpause_one(node);
     return true;
   }
-  if (!node->change_refused || !dmi_pulse_may_change(node->pulse, sim_clock_of(node))) return false;
-  node->change_refused = false;
+  if (!may_change_now(node) && !has_given_lease(node)) return false;
   (void)node_input(node, &(struct dmi_input){.type = DMI_IN_MAY_CHANGE});
   return true;
 }

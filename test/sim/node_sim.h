@@ -128,6 +128,8 @@ struct node {
    * cut off until it is removed; it was lost, and its operations are noted */
   bool started, astray, no_lease, noted;
   bool change_refused; /* sim_agree_survive.may_change */
+  bool awaits_lease;   /* ....leased was false, when so many leases had been given */
+  uint64_t leases;
   bool ready;          /* it has recovered, and waits for the others */
   uint8_t cut;         /* 1: nothing arrives there, 2: nothing arrives of it */
   uint64_t heard;      /* number of the newest view that it knows */

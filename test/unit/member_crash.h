@@ -33,12 +33,20 @@ static inline void change(void *arg, const struct dmi_pulse_view *view) {
   (void)arg, (void)view;
 }
 
+static bool leases = true; /* what the agreement says: everybody has got one of this process */
+
+static inline bool leased(void *arg, dmi_uid_t uid) {
+  (void)arg, (void)uid;
+  return leases;
+}
+
 static const struct dmi_member_survive survive = {.start = start,
                                                   .take = take,
                                                   .may_change = agree_may_change,
                                                   .change = change,
                                                   .tie = agree_tie,
-                                                  .all_taken = agree_all_taken};
+                                                  .all_taken = agree_all_taken,
+                                                  .leased = leased};
 
 /* ---- What comes, and what goes --------------------------------------------------------------- */
 

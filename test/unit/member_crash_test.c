@@ -158,6 +158,41 @@ static void test_role_for_a_voter(void **state) {
   }
 }
 
+/* DMI_welcome of 4 by 3: the answer comes when 4 could go on without the others.  It has said that
+ * it is welcome, all have taken the view in which it has its vote, and it has a lease. */
+static void test_welcome_is_complete(void **state) {
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    struct dmi_member *m = successor();
+    struct dmi_pack taken;
+    dmi_member_find(m, 4)->voter = false;
+    dmi_coord_find(m->coord, 4)->welcomed = dmi_coord_find(m->coord, 4)->vital = false;
+    dmi_coord_find(m->coord, 4)->life = DMI_LIFE_JOINED;
+    dmi_coord_find(m->coord, 4)->welcome = (struct dmi_caller){3, 77};
+    leases = !late;
+    dmi_mout_clear(&out);
+    assert_true(give_flagged(m, 4, DMI_CTL_OPENED, 0, 0, NULL));
+    assert_non_null(sent(4, DMI_CTL_VIEW));
+    assert_null(sent(3, DMI_CTL_RESULT));
+    dmi_member_viewed(m, &out);
+    for (dmi_uid_t uid = 3; uid <= 4; uid++) {
+      assert_null(sent(3, DMI_CTL_RESULT));
+      dmi_pack_init(&taken);
+      dmi_pack_u64(&taken, m->coord->view);
+      dmi_pack_u8(&taken, 0);
+      assert_true(give_flagged(m, uid, DMI_CTL_VIEW_TAKEN, 0, 0, &taken));
+    }
+    if (late) {
+      assert_null(sent(3, DMI_CTL_RESULT));
+      leases = true;
+      dmi_member_may_change(m, &out);
+    }
+    assert_non_null(sent(3, DMI_CTL_RESULT));
+    assert_int_equal(sent(3, DMI_CTL_RESULT)->msg.member.op, 77);
+    end(m);
+  }
+}
+
 /* A view by which 5 joins. */
 static struct dmi_pack join(uint64_t number) {
   const struct dmi_peer peer = peer_of(5);
@@ -614,6 +649,7 @@ int main(void) {
       cmocka_unit_test(test_late_recover),
       cmocka_unit_test(test_carried),
       cmocka_unit_test(test_role_for_a_voter),
+      cmocka_unit_test(test_welcome_is_complete),
       cmocka_unit_test(test_end_and_a_loss),
       cmocka_unit_test(test_over_at_a_member),
       cmocka_unit_test(test_over_without_leases),

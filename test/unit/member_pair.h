@@ -58,7 +58,8 @@ static const struct dmi_member_survive survive = {.start = on_start,
                                                   .may_change = agree_may_change,
                                                   .change = on_change,
                                                   .tie = agree_tie,
-                                                  .all_taken = agree_all_taken};
+                                                  .all_taken = agree_all_taken,
+                                                  .leased = agree_leased};
 
 /* ---- Two members ----------------------------------------------------------------------------- */
 

@@ -582,7 +582,8 @@ static const struct dmi_member_survive agree_always = {.start = agree_start,
                                                        .may_change = agree_may_change,
                                                        .change = agree_change,
                                                        .tie = agree_tie,
-                                                       .all_taken = agree_all_taken};
+                                                       .all_taken = agree_all_taken,
+                                                       .leased = agree_leased};
 
 static struct dmi_req *ops_next(void *arg, uint64_t *at, struct dmi_page **page) {
   struct proc *p = arg;
