@@ -106,7 +106,8 @@ static bool may_go_on(struct dmi_member *m, const struct dmi_record *record) {
   const struct dmi_peer *peer = dmi_member_find(m, record->uid);
   if (!m->env.survive || record->left || DMI_BROKEN(m, DMI_MBREAK_VOTE)) return true;
   if (!peer || !peer->voter) return false;
-  if (m->coord->change != DMI_CHANGE_NONE) return false; /* perhaps others do not know of its vote */
+  if (m->coord->change != DMI_CHANGE_NONE)
+    return false; /* perhaps others do not know of its vote */
   return m->env.survive->leased(m->env.survive_arg, record->uid);
 }
 
@@ -125,8 +126,8 @@ void dmi_coord_welcome_look(struct dmi_member *m) {
 
 /* Also for a process that has asked to leave already, because each DMI_OPEN notice can be
  * answered by a successful welcome. The caller gets its answer when the process knows of the
- * welcome, so that it accepts threads from then on; and, with `survive`, when it could go on without the
- * others, so that from then on the program survives the loss of any process. */
+ * welcome, so that it accepts threads from then on; and, with `survive`, when it could go on
+ * without the others, so that from then on the program survives the loss of any process. */
 bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
                           const struct dmi_msg *msg) {
   struct dmi_caller caller = {asker->uid, msg->member.op};

@@ -11,7 +11,7 @@
 #include "base/xalloc.h"
 #include "core/pulse_int.h"
 
-#define VOTERS_GONE                                                                              \
+#define VOTERS_GONE                                                                               \
   "this process ends, as all are dead that could go on with the program: only processes can for " \
   "which DMI_welcome has returned, and for this one it had not yet. Start the program again"
 
