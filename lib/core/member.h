@@ -425,6 +425,8 @@ dmi_uid_t dmi_member_coordinator_next(const struct dmi_member *m);
 bool dmi_member_is_active(const struct dmi_member *m);
 /* true if it has the coordinator's state */
 bool dmi_member_is_coordinator(const struct dmi_member *m);
+/* True if it has been welcomed, or is the first process. */
+bool dmi_member_is_welcome(const struct dmi_member *m);
 /* The member with this uid in the last view taken here; NULL: not a member. Valid until the next
  * event. */
 const struct dmi_peer *dmi_member_peer(const struct dmi_member *m, dmi_uid_t uid);

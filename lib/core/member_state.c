@@ -238,6 +238,10 @@ bool dmi_member_is_active(const struct dmi_member *m) {
   return m->phase >= DMI_PHASE_JOINED && m->phase <= DMI_PHASE_LEFT;
 }
 
+bool dmi_member_is_welcome(const struct dmi_member *m) {
+  return m->opened || m->first;
+}
+
 const uint8_t *dmi_member_program(const struct dmi_member *m) {
   return m->program_id;
 }

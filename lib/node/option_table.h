@@ -83,8 +83,8 @@
   OPTION(see, DMI_SEE, YES, 0, 0, "--json", "", CLEARED, \
     "show it as JSON, for programs; alone: all that can be seen") \
   OPTION(see, DMI_SEE, YES, 0, 0, "--web", "[ADDR:]PORT", CLEARED, \
-    "serve a live page of the program there, and /metrics (ADDR: 127.0.0.1; PORT 0: any);\n" \
-    "without a program: of the one of -i") \
+    "serve a live page there, and /metrics (ADDR: 127.0.0.1; PORT 0: any), of this\n" \
+    "program; if none is given to start, of the running one that -i names") \
   OPTION(trust_refused, DMI_TRUST_REFUSED, YES, 0, 0, "--trust-refused", "", PROGRAM, \
     "with --survive: a process that is silent counts as dead when its port refuses\n" \
     "connections; to be given to the first process") \

@@ -24,10 +24,13 @@ static void put_address(struct dmi_json *to, const struct dmi_addr *addr) {
   dmi_json_put(to, ",\"address\":\"%s\",\"port\":%u", text, addr->port);
 }
 
+/* Only a process itself knows that it is to leave, or was not welcomed yet. */
 static const char *state_of(const struct dmi_process *process, const struct dmi_peer *peer) {
   if (peer->witness) return "witness";
   if (peer->left) return "left";
-  return peer->uid == process->access.core.self && process->signals > 0 ? "leaving" : "member";
+  if (peer->uid != process->access.core.self) return "member";
+  if (process->signals > 0) return "leaving";
+  return dmi_member_is_welcome(process->member) ? "member" : "joined";
 }
 
 static void put_member(const struct dmi_process *process, const struct dmi_peer *peer,

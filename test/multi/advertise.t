@@ -93,7 +93,7 @@ for my $level (undef, 'off', 'error') {
 
 my $wrong = $t->start($program, env => { DMI_LOG => 'loud' }, name => 'wrong level');
 $wrong->expect_err(qr/\Admi: DMI_LOG=loud is not one of off, error, warn, info, debug$/m);
-$wrong->wait_exit(1);
+$wrong->wait_exit(2);
 $wrong = $t->start($program, opts => ['--advertise', 'no.such.host.invalid'], name => 'wrong name');
 $wrong->expect_err(qr/\Admi: cannot find host 'no\.such\.host\.invalid': .*--advertise/m);
 $wrong->wait_exit(1);

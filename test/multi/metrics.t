@@ -122,6 +122,7 @@ $_->wait_exit(0) for $first, $second;
   is(scalar(grep { $_ > 0 } @longest), 2, 'and how long both wait');
   is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
   $two->signal('STOP');    # otherwise it may end when it knows that the other one has
+  waitpid $two->pid, WUNTRACED;
   $_->signal('KILL', dies => 1) for $one, $two;
   $_->wait_exit(signal => 'KILL') for $one, $two;
 }

@@ -296,4 +296,19 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $_->wait_exit(0) for $first, $second;
 }
 
+# One that the program has not welcomed.
+{
+  pipe my $reader, my $writer or die;
+  my $first = $t->start($program, args => ['never'], opts => ['--dead-after', 0], name => 'never 0', stdin => $reader);
+  my $second = $t->start($program, join => $first, name => 'never 1');
+  $second->expect_event('joined');
+  like((look($first, '--threads'))[0], qr/^process 1 \(.*\n  no threads: the program has not welcomed it yet \(DMI_welcome\)$/m, 'which process has not been welcomed');
+  my ($out) = look($first, '--status');
+  like($out, qr/^0 +\S+ +member, first /m, 'the state of the first process');
+  like($out, qr/^1 +\S+ +joined /m, 'and of one that was not welcomed');
+  print $writer "end\n";
+  close $writer;
+  $_->wait_exit(0) for $first, $second;
+}
+
 $t->done;

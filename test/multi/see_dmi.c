@@ -3,6 +3,7 @@
  *
  *   dmirun see_dmi crosswise   two threads lock two mutexes, each in another order
  *   dmirun see_dmi barrier     three threads are to meet, and one never comes
+ *   dmirun see_dmi never       nobody is welcomed until there is a line of stdin
  *   dmirun see_dmi read        a line of stdin, then a page of the second process is read
  */
 #include "multi.h"
@@ -60,6 +61,9 @@ void DMI_main(int argc, char **argv) {
   char line[16];
   int32_t ids[2];
   int64_t base, value, mode = argc > 1 ? argv[1][0] : 'r';
+  if (mode == 'n') { /* nobody is welcomed, until stdin ends */
+    if (fgets(line, sizeof(line), stdin)) return;
+  }
   gather(2, ids);
   MUST(DMI_mmap(&base, 4096, 4, NULL));
   put_int64(base, mode);

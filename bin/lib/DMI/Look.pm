@@ -157,7 +157,10 @@ sub all {
       $self->ask($part => $member->{member}, 0, sub {
         my ($lines) = @_;
         return $member->{silent} = JSON::PP::true if !$lines;
-        $self->{program}{ $member->{member} } = $lines->[0]{program} if $part eq 'process';
+        if ($part eq 'process') {    # who else has told of its state knows less than itself
+          $self->{program}{ $member->{member} } = $lines->[0]{program};
+          $member->{state} = $lines->[0]{state};
+        }
         if ($part eq 'hot') { ($member->{hot_of}, @{ $member->{hot} }) = @$lines }
         elsif ($part ne 'process') { $member->{$part} = $lines }
         elsif ($now) { $member->{process_now} = $lines->[0] }

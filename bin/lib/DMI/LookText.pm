@@ -387,6 +387,9 @@ sub wait_once {
   return 'at the barrier at ' . address($thread) . ', as does ' . $waits->thread_name($first);
 }
 
+# Why a process in such a state has none.
+my %NO_THREADS = (witness => ': it is a witness', joined => ': the program has not welcomed it yet (DMI_welcome)');
+
 # One process: what its threads do, and the locks that they hold.
 sub process {
   my ($waits, $member) = @_;
@@ -400,7 +403,7 @@ sub process {
     $text .= '    waits ' . wait_once($waits, $thread) . "\n" if $thread->{waits};
     $any = 1;
   }
-  $text .= "  no threads" . (($member->{state} // '') eq 'witness' ? ': it is a witness' : '') . "\n" if !$any;
+  $text .= '  no threads' . ($NO_THREADS{ $member->{state} // '' } // '') . "\n" if !$any;
   for my $held (@{ $member->{locks} // [] }) {
     my $by = $waits->{thread}{"$member->{member} $held->{thread}"};
     $text .= '  the lock at ' . plain($held->{lock}) . ' is held by ' . ($by ? DMI::Waits::short_name($by) : 'a thread that has ended')
