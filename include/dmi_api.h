@@ -213,7 +213,8 @@ int32_t DMI_peek(DMI_node_t *node_ptr, int32_t *flag_ptr);
 /*
  * Admits a process that asked to join.  When it returns, the process is welcome and DMI_create can
  * start threads there; before that, it lends nothing and runs nothing.  With dmirun --survive the
- * process could then go on without the others, if they are lost.
+ * program survives the loss of any one process of its host from then on, DMI_main's too
+ * (DMI_recover).
  *
  * Errors: DMI_EMEMBER when no member has this id, or it was lost meanwhile.  DMI_ENOTASKED when it
  * was welcomed before, or a DMI_goodbye for it is under way.

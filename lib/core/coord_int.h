@@ -62,7 +62,7 @@ struct dmi_record {
   bool flushed;              /* STATE says so: FLUSHED may be lost */
   uint64_t ready, resumed;   /* STATE: as of the member */
   dmi_uid_t last_request_to; /* STATE: the last one that had left to which it sent LAST_REQUEST */
-  struct dmi_caller welcome; /* the call that waits for OPENED */
+  struct dmi_caller welcome; /* the call that waits for OPENED, vote and lease */
   /* the call that waits for FLUSHED, DRAINED without an heir, or LEAVE_NO */
   struct dmi_caller goodbye;
   /* CLOSING, NO_HEIR: no member had capacity for its pages, and none may have become free since */
@@ -159,10 +159,10 @@ struct dmi_coord {
   DMI_LIST(struct dmi_result) results;
   struct dmi_uid_set dead; /* lost by crash views */
   dmi_uid_t since;         /* of those with lower uids that are gone nothing is known */
-  struct dmi_deferred_list
-      blocked_calls;                /* GOODBYE, MUNMAP, THREAD that wait until a leave has ended */
-  DMI_LIST(struct dmi_given) given; /* notices whose NOTICE_OK has not come */
+  struct dmi_deferred_list blocked_calls; /* wait until a leave, or a welcome, has ended */
+  DMI_LIST(struct dmi_given) given;       /* notices whose NOTICE_OK has not come */
   /* below: not handed over, except `deferred` */
+  uint32_t candidates;          /* other processes with a vote, in the view that all have taken */
   uint64_t pages_lost;          /* READY: as all that are ready have decided */
   struct dmi_caller survives;   /* SURVIVE, which the next view brings */
   bool settles;                 /* that view is being made */

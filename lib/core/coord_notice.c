@@ -100,15 +100,29 @@ struct dmi_record *dmi_coord_by_id(const struct dmi_coord *c, dmi_id_t dmi_id) {
   return NULL;
 }
 
-/* With `survive`: does the program survive the loss of all other processes of its host, if this one
- * is left?  It has a vote then, and a lease. */
+/* Other processes with a vote, in the view that this one has taken. */
+static uint32_t candidates(const struct dmi_member *m) {
+  uint32_t num = 0;
+  for (uint32_t i = 0; i < m->peers.num; i++) {
+    const struct dmi_peer *peer = &m->peers.at[i];
+    num += peer->uid != m->uid && peer->voter && !peer->witness && !peer->left;
+  }
+  return num;
+}
+
+/* With `survive`: does the program survive the loss of any process from now on?  So it does if two
+ * others have a vote, as without any one those that are left are a quorum.  Until then this one has
+ * to have a vote itself, and a lease.  (Each vote takes a view of its own, so not all that are
+ * welcomed one after the other wait for theirs.) */
 static bool may_go_on(struct dmi_member *m, const struct dmi_record *record) {
   const struct dmi_peer *peer = dmi_member_find(m, record->uid);
-  if (!m->env.survive || record->left || DMI_BROKEN(m, DMI_MBREAK_VOTE)) return true;
+  if (!m->env.survive || record->left) return true;
+  if (m->coord->candidates >= 2 && candidates(m) >= 2) return true;
+  if (DMI_BROKEN(m, DMI_MBREAK_VOTE)) return true;
   if (!peer || !peer->voter) return false;
   if (m->coord->change != DMI_CHANGE_NONE)
     return false; /* perhaps others do not know of its vote */
-  return m->env.survive->leased(m->env.survive_arg, record->uid);
+  return DMI_BROKEN(m, DMI_MBREAK_LEASE) || m->env.survive->leased(m->env.survive_arg, record->uid);
 }
 
 /* Answers DMI_welcome, if it is complete. */
@@ -118,10 +132,14 @@ static void end_welcome(struct dmi_member *m, struct dmi_record *record) {
   m->coord->retry = true; /* a DMI_goodbye may wait for this */
 }
 
-/* A change has ended, or somebody has got a lease. */
 void dmi_coord_welcome_look(struct dmi_member *m) {
   for (uint32_t i = 0; i < m->coord->records.num; i++)
     end_welcome(m, &m->coord->records.at[i]);
+}
+
+void dmi_coord_welcome_taken(struct dmi_member *m) {
+  m->coord->candidates = candidates(m);
+  dmi_coord_welcome_look(m);
 }
 
 /* Also for a process that has asked to leave already, because each DMI_OPEN notice can be

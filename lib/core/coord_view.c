@@ -390,7 +390,7 @@ void dmi_coord_end_view(struct dmi_member *m) {
   c->change = DMI_CHANGE_NONE;
   dmi_coord_root_taken(m);
   dmi_coord_survive_taken(m);
-  dmi_coord_welcome_look(m);
+  dmi_coord_welcome_taken(m);
   for (uint32_t i = 0; i < c->records.num;) {
     struct dmi_record *record = &c->records.at[i];
     if (record->life == DMI_LIFE_JOINING) {
@@ -474,7 +474,7 @@ bool dmi_coord_on_handed(struct dmi_member *m, uint32_t from, const struct dmi_m
   m->coord = c;
   if (m->env.survive) m->env.survive->all_taken(m->env.survive_arg, m->coord->view);
   c->retry = true;
-  dmi_coord_welcome_look(m);
+  dmi_coord_welcome_taken(m);
   list = c->deferred;
   memset(&c->deferred, 0, sizeof(c->deferred));
   dmi_coord_replay(m, &list);

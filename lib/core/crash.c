@@ -114,12 +114,17 @@ static uint32_t decided(const struct dmi_pulse *p, const struct dmi_crash_chain 
 
 /* They may have ended since, for want of DMI_main. */
 static void lost_by_others(struct dmi_pulse *p) {
-  char why[DMI_PULSE_WHY], text[DMI_PULSE_WHY + 20];
-  if (!dmi_pulse_stood_still(p, p->now, why))
-    snprintf(why, sizeof(why),
-             "the others have lost this process, as they had not heard of it for too long "
-             "(--dead-after)");
-  snprintf(text, sizeof(text), "%s; it ends", why);
+  char stood[DMI_PULSE_STOOD], text[200];
+  if (!dmi_pulse_stood_still(p, p->now, stood)) {
+    dmi_pulse_end(p,
+                  "the others have lost this process, as they had not heard of it for too long "
+                  "(--dead-after); it ends");
+    return;
+  }
+  snprintf(text, sizeof(text),
+           "the others have lost this process, as it stood still for %s, longer than --dead-after "
+           "allows (was it stopped?); it ends",
+           stood);
   dmi_pulse_end(p, text);
 }
 

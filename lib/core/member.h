@@ -215,7 +215,7 @@ struct dmi_member_env {
   /* What this member has told of its end (DYING); NULL: nothing.  The function may be NULL. */
   const char *(*cause)(void *arg, dmi_uid_t uid);
   /* dmi_pulse_stood_still.  Asked if the program does not survive losses; may be NULL. */
-  bool (*stood_still)(void *arg, char text[DMI_PULSE_WHY]);
+  bool (*stood_still)(void *arg, char text[DMI_PULSE_STOOD]);
   /* Used if the program survives losses (its settings).  NULL: this process cannot. */
   const struct dmi_member_survive *survive;
   void *survive_arg;
@@ -252,6 +252,7 @@ enum dmi_member_break {
   DMI_MBREAK_BUSY,         /* dmi_member_busy is complete before the coordinator knows */
   DMI_MBREAK_OPENED,       /* DMI_welcome does not wait for OPENED */
   DMI_MBREAK_VOTE,         /* ... nor, with `survive`, until the process has its vote */
+  DMI_MBREAK_LEASE,        /* ... nor until it has a lease */
   DMI_MBREAK_UID,          /* uids are used again */
   DMI_MBREAK_UNMAP,        /* an unmap does not wait for the home's leave */
   DMI_MBREAK_ADOPT,        /* a leaver becomes home of what it maps */

@@ -321,7 +321,8 @@ void dmi_survive_take(struct dmi_member *m, const struct dmi_view_body *view,
 void dmi_coord_survive_view(struct dmi_member *m,
                             struct dmi_view_body *view); /* it is being made */
 void dmi_coord_survive_taken(struct dmi_member *m);      /* a view has been taken by all */
-void dmi_coord_welcome_look(struct dmi_member *m); /* likewise, or somebody has got a lease */
+void dmi_coord_welcome_taken(struct dmi_member *m);
+void dmi_coord_welcome_look(struct dmi_member *m); /* somebody has got a lease */
 
 /* member_crash.c */
 /* Flags of STATE. */

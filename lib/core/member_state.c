@@ -183,10 +183,14 @@ void dmi_member_fatal_all(struct dmi_member *m, const char *text) {
 }
 
 void dmi_member_fatal_lost(struct dmi_member *m, const char *fact) {
-  char text[DMI_TEXT_SIZE + 200], own[DMI_PULSE_WHY];
-  /* then the others have ended the program, and that they are gone is no news of them */
+  char text[DMI_TEXT_SIZE + 400], own[DMI_PULSE_STOOD];
+  /* then the others may have ended the program for that, or something else has happened meanwhile
+   */
   if (!m->env.survive && m->env.stood_still && m->env.stood_still(m->env.arg, own)) {
-    snprintf(text, sizeof(text), "%s; this ends the program in all processes", own);
+    snprintf(text, sizeof(text),
+             "%s; this process itself stood still for %s, so the others may have lost it first "
+             "(--dead-after; was it stopped?); this ends the program in all processes",
+             fact, own);
     dmi_member_fatal_all(m, text);
     return;
   }

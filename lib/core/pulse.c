@@ -321,17 +321,15 @@ void dmi_pulse_ending(struct dmi_pulse *p) {
 }
 
 /* The pulse thread may not have had its turn since: then it is late now. */
-bool dmi_pulse_stood_still(const struct dmi_pulse *p, dmi_ms_t now, char text[DMI_PULSE_WHY]) {
+bool dmi_pulse_stood_still(const struct dmi_pulse *p, dmi_ms_t now, char text[DMI_PULSE_STOOD]) {
   const bool late = now > p->due && now - p->due > dmi_pulse_span(p, DMI_SPAN_LATE);
   const dmi_ms_t stood = late ? now - p->now : p->stood, until = late ? now : p->woke;
   /* a pulse has come to the others at most so long before */
   if (!p->config.dead_after || stood + dmi_pulse_span(p, DMI_SPAN_PULSE) < p->config.dead_after ||
       now - until > p->config.dead_after)
     return false;
-  snprintf(text, DMI_PULSE_WHY,
-           "the others have lost this process, as it stood still for %llu.%llu s, longer than "
-           "--dead-after allows (was it stopped?)",
-           (unsigned long long)(stood / 1000), (unsigned long long)(stood % 1000 / 100));
+  snprintf(text, DMI_PULSE_STOOD, "%llu.%llu s", (unsigned long long)(stood / 1000),
+           (unsigned long long)(stood % 1000 / 100));
   return true;
 }
 

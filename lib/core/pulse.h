@@ -150,9 +150,9 @@ void dmi_pulse_refused(struct dmi_pulse *pulse, dmi_ms_t now, dmi_uid_t uid,
                        struct dmi_pulse_out *out);
 
 /* True if this process itself stood still (it was stopped, or its machine was) until a moment ago,
- * and for so long that the others have lost it: `text` says so. */
-#define DMI_PULSE_WHY 160
-bool dmi_pulse_stood_still(const struct dmi_pulse *pulse, dmi_ms_t now, char text[DMI_PULSE_WHY]);
+ * and for so long that the others may have lost it: `text` is how long, "4.1 s". */
+#define DMI_PULSE_STOOD 32
+bool dmi_pulse_stood_still(const struct dmi_pulse *pulse, dmi_ms_t now, char text[DMI_PULSE_STOOD]);
 
 /* ---- Events: the daemon --------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 
 #define VOTERS_GONE                                                                               \
   "this process ends, as all are dead that could go on with the program: only processes can for " \
-  "which DMI_welcome has returned, and for this one it had not yet. Start the program again"
+  "which DMI_welcome has returned, and that have not left. Start the program again"
 
 static bool leads(const struct dmi_pulse *p) {
   return p->config.survive && DMI_BALLOT_UID(p->promised) == p->config.self;
@@ -266,7 +266,8 @@ void dmi_pulse_look_lease(struct dmi_pulse *p) {
     p->frozen = frozen;
     (void)dmi_pulse_act(p, frozen ? DMI_PULSE_FREEZE : DMI_PULSE_THAW);
   }
-  if (program_is_gone(p)) {
+  /* the view in which it has its vote may be on its way */
+  if (program_is_gone(p) && (is_witness(p) || p->now >= p->lease)) {
     dmi_pulse_end(p, is_witness(p) ? "this witness ends, as all processes of the program are dead"
                                    : VOTERS_GONE);
   } else if (p->now >= end_at(p)) {

@@ -242,7 +242,7 @@ static const char *env_cause(void *arg, dmi_uid_t uid) {
   return dmi_dying_told(arg, uid);
 }
 
-static bool env_stood_still(void *arg, char text[DMI_PULSE_WHY]) {
+static bool env_stood_still(void *arg, char text[DMI_PULSE_STOOD]) {
   return dmi_pulser_stood_still(arg, text);
 }
 

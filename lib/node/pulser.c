@@ -424,7 +424,7 @@ bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view) {
   return false;
 }
 
-bool dmi_pulser_stood_still(struct dmi_process *process, char text[DMI_PULSE_WHY]) {
+bool dmi_pulser_stood_still(struct dmi_process *process, char text[DMI_PULSE_STOOD]) {
   struct dmi_pulser *pulser = process->pulser;
   bool stood;
   if (!pulser) return false;

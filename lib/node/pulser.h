@@ -23,7 +23,7 @@ extern const struct dmi_member_survive dmi_pulser_survive;
 void dmi_pulser_broken(struct dmi_process *process, dmi_uid_t uid);
 
 /* dmi_pulse_stood_still, of now. */
-bool dmi_pulser_stood_still(struct dmi_process *process, char text[DMI_PULSE_WHY]);
+bool dmi_pulser_stood_still(struct dmi_process *process, char text[DMI_PULSE_STOOD]);
 
 /* The program ends for this process: from now on nobody is missed. */
 void dmi_pulser_ending(struct dmi_process *process);

@@ -87,7 +87,7 @@ for my $num (2, 3) {
   my @all = $t->start($program, opts => ['--survive', '--dead-after', 1], args => ['joined', $num], name => "joined 0 of $num");
   push @all, $t->start($program, join => $all[0], name => "joined $_ of $num") for 1 .. $num - 1;
   (shift @all)->wait_exit(signal => 'KILL');
-  $_->expect_err(qr/this process ends, as all are dead that could go on with the program: only processes can for which DMI_welcome has returned/) for @all;
+  $_->expect_err(qr/this process ends, as all are dead that could go on with the program: only processes can for which DMI_welcome has returned, and that have not left/) for @all;
   $_->wait_exit(1) for @all;
 }
 

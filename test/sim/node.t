@@ -44,8 +44,9 @@ my $agreed = $small ? '1-20' : '1-60';
 ($text, $good) = run(0, '--agree --ops 2000 --seeds', $agreed);
 ok($good, "programs that agree on who goes on, seeds $agreed, keep every rule", $text);
 ok($text =~ /removed while they lived (\d+)/ && $1 > 0, 'living processes are removed', $text);
-for my $name ('AGREE_NO_WAIT', $small ? () : 'AGREE_LEFT') {
-  ($text, $good) = run(1, "--ops 2000 --seeds 1-200 --break $name");
+for my $name ('AGREE_NO_WAIT', $small ? () : ('AGREE_LEFT', 'MEMBER_LEASE')) {
+  my $agree = $name =~ /^AGREE/ ? '' : '--agree ';
+  ($text, $good) = run(1, "$agree--ops 2000 --seeds 1-200 --break $name");
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks", $text);
 }
 

@@ -218,13 +218,23 @@ static bool is_overtaken(const struct sim *sim, const struct sim_call *call, int
          error == DMI_WHY(DMI_ENOTASKED, DMI_WHY_GOODBYE);
 }
 
-/* Who has been welcomed is a voter, so that the program survives the loss of those that were there
- * before. */
+/* When a process has been welcomed, the program survives the loss of any one: two others than the
+ * coordinator have votes, it among them or not, or it has its own, and a lease. */
 static void check_vote(struct sim *sim, const struct node *node) {
   const struct dmi_peer *self = dmi_member_peer(node->m, node->uid);
-  if (node->notes.goodbyes || node->killed) return;
-  if (node->m->env.survive && self && !self->voter)
-    sim_bad(sim, "p%u is welcomed, and has no vote", node->uid);
+  uint32_t num, others = 0;
+  const struct dmi_peer *peers = dmi_member_peers(node->m, &num);
+  if (node->notes.goodbyes || node->killed || !node->m->env.survive || !self) return;
+  if (dmi_member_is_coordinator(node->m)) return;
+  for (uint32_t i = 0; i < num; i++) {
+    /* one that has left may have done so while the answer was on its way */
+    bool candidate = (peers[i].voter || peers[i].left) && !peers[i].witness;
+    others += candidate && peers[i].uid != dmi_member_coordinator(node->m);
+  }
+  if (others >= 2) return;
+  if (!self->voter) sim_bad(sim, "p%u is welcomed, and has no vote", node->uid);
+  if (sim->opt.agree && !node->was_leased)
+    sim_bad(sim, "p%u is welcomed, and was given no lease", node->uid);
 }
 
 static void check_dismissal(struct sim *sim, const struct sim_call *call, int error) {
@@ -237,7 +247,7 @@ static void check_dismissal(struct sim *sim, const struct sim_call *call, int er
     if (error == DMI_OK && notes->welcomed && !sim->last_crash)
       sim_bad(sim, "p%u was welcomed twice", about->uid);
     if (error == DMI_OK) notes->welcomed = true;
-    if (error == DMI_OK) check_vote(sim, about);
+    if (error == DMI_OK && call->crash == sim->last_crash) check_vote(sim, about);
     if (error && sole && notes->goodbyes == 0)
       sim_bad(sim, "the only welcome of p%u fails: %d", about->uid, error);
     return;

@@ -95,6 +95,9 @@ static void send(struct node *node, struct dmi_pulse_act *act) {
     sim_log(node->sim, "p%u says %s to p%u: %llx %llx", node->m->uid, dmi_wire_name(act->msg.type),
             act->uid, (unsigned long long)act->msg.word[0], (unsigned long long)act->msg.word[1]);
   if (to) {
+    if (act->msg.type == DMI_CTL_PULSE_OK && act->msg.pulse_ok.left &&
+        DMI_BALLOT_UID(node->pulse->promised) == node->m->uid)
+      to->was_leased = true;
     sim_letter(node, to, (struct sim_letter){.msg = act->msg, .uid = node->m->uid});
     memset(&act->msg, 0, sizeof(act->msg));
   }

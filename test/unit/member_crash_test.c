@@ -166,6 +166,7 @@ static void test_welcome_is_complete(void **state) {
     struct dmi_member *m = successor();
     struct dmi_pack taken;
     dmi_member_find(m, 4)->voter = false;
+    dmi_member_find(m, 3)->witness = true; /* which cannot go on alone */
     dmi_coord_find(m->coord, 4)->welcomed = dmi_coord_find(m->coord, 4)->vital = false;
     dmi_coord_find(m->coord, 4)->life = DMI_LIFE_JOINED;
     dmi_coord_find(m->coord, 4)->welcome = (struct dmi_caller){3, 77};
