@@ -112,8 +112,8 @@ struct dmi_process {
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: no parent is followed */
   struct dmi_seed seed;
-  int signals; /* count: the first of any kind, and each SIGINT after it */
-  int exit_code; /* also of a process that could not start; 0 there: DMI_EXIT_FAILED */
+  int signals;       /* count: the first of any kind, and each SIGINT after it */
+  int exit_code;     /* also of a process that could not start; 0 there: DMI_EXIT_FAILED */
   bool finished;     /* the program, or this process's part in it, has ended in order */
   bool ended;        /* everything but the stream was freed */
   bool cut_off;      /* the end does not wait for threads; their calls get no answer any more */

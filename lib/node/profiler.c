@@ -116,8 +116,7 @@ bool dmi_profiler_begin(struct dmi_process *process) {
   process->profile_fd =
       open(path, dmi_config_joins(&process->config) ? flags : flags | O_TRUNC, 0666);
   if (process->profile_fd >= 0 && dmi_profile_new(&process->access)) return true;
-  (void)dmi_runtime_not_made(process, "--profile", path,
-                             process->profile_fd >= 0 ? ENOMEM : errno);
+  (void)dmi_runtime_not_made(process, "--profile", path, process->profile_fd >= 0 ? ENOMEM : errno);
   if (process->profile_fd >= 0) close(process->profile_fd);
   process->profile_fd = -1;
   return false;
