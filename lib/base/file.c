@@ -15,12 +15,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define MOST_LINKS 40 /* of one path, as for Linux itself (path_resolution(7)) */
 
 __thread int dmi_file_is_own __attribute__((tls_model("initial-exec")));
 
@@ -98,8 +101,29 @@ bool dmi_file_can_replace(const char *path) {
   return true;
 }
 
-bool dmi_file_can_write(const char *path) {
+/* The path that this link names, to free(). NULL: errno says why not. */
+static char *target_of(const char *path) {
+  char target[PATH_MAX], *whole;
+  const ssize_t length = readlink(path, target, sizeof target);
+  const char *slash = strrchr(path, '/');
+  int dir = 0; /* bytes: of the directory, where the target is relative to it */
+  if (length < 0) return NULL;
+  if (length == sizeof target) {
+    errno = ENAMETOOLONG;
+    return NULL;
+  }
+  if (slash && target[0] != '/') dir = (int)(slash - path) + 1;
+  if (asprintf(&whole, "%.*s%.*s", dir, path, (int)length, target) < 0) abort();
+  return whole;
+}
+
+/* `links`: how many may be followed yet.  Of those that point at each other the system tells
+ * (ELOOP), but somebody may change them meanwhile. */
+static bool can_write(const char *path, int links) {
   struct stat stat_of;
+  char *target;
+  bool good;
+  int error;
   const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd >= 0) {
     close(fd);
@@ -107,9 +131,28 @@ bool dmi_file_can_write(const char *path) {
     return true;
   }
   if (errno != EEXIST) return false;
-  if (stat(path, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode)) return access(path, W_OK) == 0;
-  errno = EISDIR;
-  return false;
+  if (stat(path, &stat_of) == 0) {
+    if (!S_ISDIR(stat_of.st_mode)) return access(path, W_OK) == 0;
+    errno = EISDIR;
+    return false;
+  }
+  if (errno != ENOENT) return false;
+  /* A link to what is not there: what is written makes its target. */
+  if (links == 0) {
+    errno = ELOOP;
+    return false;
+  }
+  target = target_of(path);
+  if (!target) return false;
+  good = can_write(target, links - 1);
+  error = errno;
+  free(target);
+  errno = error;
+  return good;
+}
+
+bool dmi_file_can_write(const char *path) {
+  return can_write(path, MOST_LINKS);
 }
 
 static bool replace(const char *path, const char *text) {

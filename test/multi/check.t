@@ -52,6 +52,24 @@ like((check($program, qw(-l 0 --bind-threads)))[1], qr/^ok +cores .*--bind-threa
   like($out, qr/^FAILED +file +cannot make a file in \/proc \(--spill\): .+$/m, '--spill') unless $>;    # dmirun tells others itself
   like($out, qr/^ok +join/m, 'and the rest is tried');
 }
+# Links: a program that writes to one makes the file that it names.
+{
+  my $dir = $t->dir . '/links';
+  mkdir $_ or die "$_: $!\n" for $dir, "$dir/sub";
+  my %target = (relative => 'sub/new', absolute => "$dir/new", again => 'sub/back', 'sub/back' => '../new', missing => 'none/new', one => 'other', other => 'one');
+  symlink $target{$_}, "$dir/$_" or die "$_: $!\n" for keys %target;
+  for my $name (qw(relative absolute again)) {
+    ($status, $out) = check($program, qw(-l 0 --trace), "$dir/$name");
+    like("$status $out", qr/^0 .*^ok +file +\Q$dir\E\/$name can be written \(--trace\)$/ms, "a link to a file that is not there: $name");
+  }
+  is_deeply([grep { -e "$dir/$_" } qw(new sub/new)], [], 'which is not there afterwards');
+  is(scalar(grep { -l "$dir/$_" } keys %target), scalar keys %target, 'but the links are');
+  for my $wrong ([missing => 'No such file or directory'], [one => 'Too many levels of symbolic links']) {
+    my ($name, $why) = @$wrong;
+    ($status, $out) = check($program, qw(-l 0 --trace), "$dir/$name");
+    like("$status $out", qr/^1 .*^FAILED +file +cannot write \Q$dir\E\/$name \(--trace\): $why$/ms, "a link that leads to no file: $name");
+  }
+}
 unlike($out, qr/verdict|===/, 'the program itself does not run');
 
 # A program that waits for others, one of which it never gets.
