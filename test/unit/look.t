@@ -143,6 +143,8 @@ like($text, qr/0x10, owned by process 1 \(h2\), which waits until 1 other proces
   my %all = (members => [$waiting->(1, '0x10', 0, 2), $waiting->(2, '0x18', 0, 1), $waiting->(3, '0x20', 1, 2)], objects => {});
   $look->_objects(\%all);
   is("@asked", 'page 0x10 of 2 page 0x20 of 2', 'the owner of a page is asked once, of another page again');
+  is_deeply({ map { $_ => "$all{objects}{$_}{kind} $all{objects}{$_}{addr}" } keys %{ $all{objects} } }, { map { ($_) x 2 } 'page 0x10', 'page 0x18', 'page 0x20' }, 'each object has its own address');
+  is(join(' ', map { $all{objects}{"page $_"}{owner} . $all{objects}{"page $_"}{role} } qw(0x10 0x18)), '2owner 2owner', 'and all that was answered');
   $text = DMI::LookText::threads(\%all);
   like($text, qr/at 0x10 \(page 0 of the mapping at 0x10\), owned by process 1 \(h2\)$/m, 'one waits for the other process');
   like($text, qr/at 0x18 \(page 0 of the mapping at 0x10\), which has come to process 1 \(h2\) meanwhile$/m, 'which has the page');

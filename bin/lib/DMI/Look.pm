@@ -210,18 +210,23 @@ sub _mappings {
 # that wait for the same page it is asked once: a page that moves would be told to be in two places.
 sub _objects {
   my ($self, $all) = @_;
-  my %asked;
+  my (%asked, %addr);
   for my $member (@{ $all->{members} }) {
     for my $thread (grep { defined $_->{addr} } @{ $member->{threads} // [] }) {
       my $kind = $what{ $thread->{waits} } ? $thread->{waits} : 'page';
       my $page = $kind eq 'page' && 2 == grep({ defined } @$thread{qw(mapping page)}) ? "$thread->{mapping} $thread->{page}" : $thread->{addr};
-      my $object = $all->{objects}{"$kind $thread->{addr}"} //= $asked{"$kind $page"} //= { kind => $kind, addr => $thread->{addr} };
+      my $key = "$kind $thread->{addr}";
+      $addr{$key} = $thread->{addr};
+      my $object = $all->{objects}{$key} //= $asked{"$kind $page"} //= { kind => $kind, addr => $thread->{addr} };
       next if $object->{asked}++;
       my $owner = ($thread->{role} // '') eq 'owner' ? $member->{member} : $thread->{hint};
       $self->_follow($object, $owner || $member->{member}, $HOPS);
     }
   }
   $self->run;
+  # Now that all is answered each of them has its own address.
+  $all->{objects}{$_} = { %{ $all->{objects}{$_} }, addr => $addr{$_} } for keys %addr;
+  return;
 }
 
 # How often a second each process asks others for a page, now: a part of all its faults, of which the last
