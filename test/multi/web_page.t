@@ -165,14 +165,20 @@ for my $width (420, 600, 1000, 1199, 1200, 1280) {
 
 # Texts of others are text.
 my $evil = '<img src=x onerror="window.evil = 1">';
-show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silent => 1 });
+show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silent => 1 }, 7 => { process_now => undef, state => 'joined' });
 $browser->wait_for("document.querySelector('#members tr[data-process=\"3\"]').cells[1].textContent === '" . $evil =~ s/'/\\'/gr . "'");
 $browser->wait_for("document.querySelector('#members tr[data-process=\"5\"]').cells[2].textContent === 'silent'");
 ok(!$browser->value('window.evil || document.images.length'), 'markup in the name of a host is shown as it is');
+# One that was not welcomed has its number already.
+is($browser->value("[0, 2].map((at) => document.querySelector('#members tr[data-process=\"7\"]').cells[at].textContent).join(' ')"), '7 joined', 'a process that has joined');
+is($browser->value("[...document.querySelectorAll('#threads tbody tr')].filter((row) => / of process 7\$/.test(row.cells[0].textContent)).length"), $THREADS, 'and its threads');
+show(2 * $events + 4);
+$browser->wait_for("document.querySelector('#members tr[data-process=\"7\"]').cells[2].textContent === 'member'");
+is($browser->value("[...document.querySelectorAll('#log li')].filter((line) => line.textContent.includes('process 7 (node07.example.org) is welcomed')).length"), 1, 'is welcomed');
 # What is older than the timeline is forgotten.
 my $last = 2 * $events + 310;
 show($last);
-$browser->wait_for("(dmi.threads || 0) > $events + 1 && dmi.known.threads.at === $last");
+$browser->wait_for("(dmi.threads || 0) > $events + 2 && dmi.known.threads.at === $last");
 is_deeply($browser->value("[...dmi.history.values()].flatMap(({ runs }) => runs).filter(({ to }) => to <= $last - 300)"), [], 'what is older than five minutes is forgotten');
 is($browser->value('dmi.history.size'), $PROCESSES * $THREADS, 'of threads that are still there the rest stays');
 is($browser->value("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')"), 'refused', 'the page may ask nobody else');

@@ -30,7 +30,7 @@ function duration(seconds) {
 // How long a process is there, which is known in whole seconds.
 const age = (seconds) => seconds < 100 ? seconds.toFixed(0) + ' s' : duration(seconds);
 const perSecond = (rate, unit) => rate === undefined ? '–' : unit === 'bytes' ? bytes(rate) + '/s' : rate.toFixed(rate < 10 && rate > 0 ? 1 : 0) + '/s';
-const nameOf = (member) => member.process < 0 ? 'not welcomed' : String(member.process);
+const nameOf = (member) => String(member.process);
 
 // ---- What is known
 
@@ -80,10 +80,10 @@ function compare(event) {
   for (const [number, member] of now) {
     const was = before.get(number);
     if (!was) { if (known.members) log(`${name(member)} has joined`); continue; }
-    if (was.process !== member.process) log(`${name(member)} is welcomed`);
     if (was.state === member.state) continue;
     if (member.state === 'silent') log(`${name(member)} gives no answer`);
     else if (was.state === 'silent') log(`${name(member)} answers again`);
+    else if (was.state === 'joined' && member.state === 'member') log(`${name(member)} is welcomed`);
     else log(`${name(member)}: ${member.state}`);
   }
   // Those that were seen to leave have left; of the others as many as were counted are lost.
