@@ -163,6 +163,10 @@ for my $width (420, 600, 1000, 1199, 1200, 1280) {
   $width < 1200 ? like($titles, qr/"process "?.*"host "?.*"faults "?/, 'each cell has its title') : unlike($titles, qr/process/, 'titles are above');
 }
 
+# Times.
+is(join('|', @{ $browser->value('[0, 0.000999, 0.0009996, 0.0999, 0.09996, 0.9994, 0.9996, 9.94, 9.97, 99.4, 99.7, 6000].map(duration)') }),
+  '0 us|999 us|1.0 ms|99.9 ms|100 ms|999 ms|1.0 s|9.9 s|10 s|99 s|1 min|1 h', 'what is shown of a time fits its unit');
+
 # Texts of others are text.
 my $evil = '<img src=x onerror="window.evil = 1">';
 show(2 * $events + 2, 3 => { host => $evil }, 5 => { process_now => undef, silent => 1 }, 7 => { process_now => undef, state => 'joined' });

@@ -40,11 +40,14 @@ sub bytes {
   }
 }
 
+# What is shown decides, which is rounded: no "1000 ms".
 sub duration {
   my ($seconds) = @_;
-  return sprintf '%.0f us', $seconds * 1e6 if $seconds < 1e-3;
-  return sprintf $seconds < 0.1 ? '%.1f ms' : '%.0f ms', $seconds * 1e3 if $seconds < 1;
-  return sprintf '%.1f s', $seconds if $seconds < 100;
+  for my $scale ([1e6, 0, 1000, 'us'], [1e3, 1, 100, 'ms'], [1e3, 0, 1000, 'ms'], [1, 1, 100, 's']) {
+    my ($times, $digits, $below, $unit) = @$scale;
+    my $shown = sprintf '%.*f', $digits, $seconds * $times;
+    return "$shown $unit" if $shown < $below;
+  }
   return sprintf '%d min', $seconds / 60 if $seconds < 6000;
   return sprintf '%d h', $seconds / 3600;
 }

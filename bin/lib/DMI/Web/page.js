@@ -22,9 +22,12 @@ function bytes(count) {
     count /= 1024;
   }
 }
+// What is shown decides, which is rounded: no "1000 ms".
 function duration(seconds) {
-  if (seconds < 1) return seconds < 1e-3 ? (seconds * 1e6).toFixed(0) + ' us' : (seconds * 1e3).toFixed(seconds < 0.1 ? 1 : 0) + ' ms';
-  if (seconds < 100) return seconds.toFixed(seconds < 10 ? 1 : 0) + ' s';
+  for (const [times, digits, below, unit] of [[1e6, 0, 1000, 'us'], [1e3, 1, 100, 'ms'], [1e3, 0, 1000, 'ms'], [1, 1, 10, 's'], [1, 0, 100, 's']]) {
+    const shown = (seconds * times).toFixed(digits);
+    if (Number(shown) < below) return `${shown} ${unit}`;
+  }
   return seconds < 6000 ? Math.floor(seconds / 60) + ' min' : Math.floor(seconds / 3600) + ' h';
 }
 // How long a process is there, which is known in whole seconds.
