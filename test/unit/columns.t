@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # columns.t - tables and long lines in windows of any width: nothing is lost, and no line is longer than the window
-# if no cell is.
+# if no cell beside the name of its row is.
 # Not in the small form: what it tests is Perl.
 use strict;
 use warnings;
@@ -17,6 +17,26 @@ is(join('|', DMI::Columns::fold('one: 1, two: 2, three: 3', 14)), 'one: 1,|    t
 is(join('|', DMI::Columns::fold('a' x 25, 12)), 'aaaaaaaaaaaa|    aaaaaaaa|    aaaaa', 'a long word is cut');
 is(DMI::Columns::folded("one two three\n\nfour\n", 10), "one two\n    three\n\nfour\n", 'of a text each line, also an empty one');
 is(DMI::Columns::folded("one two three\n"), "one two three\n", 'not where nobody knows the width');
+
+is(join('|', DMI::Columns::fold('       xxx:  ', 8)), 'xxx:', 'spaces at the beginning give way to words');
+is(join('|', DMI::Columns::fold('   xxxxxxxx yy', 8)), '   xxxxx|xxx yy', 'and no line has only spaces');
+is((grep { my $width = $_; grep { $_ !~ /[^ ]/ || length > $width } map { my $indent = ' ' x $_; map { DMI::Columns::fold("$indent$_", $width) } 'xxx:  ', 'xxxxxxxxxxxxxxxxxx', 'x: y: z  ', 'xx yyyyyyy ' } 0 .. 24 } 1 .. 40),
+  0, 'in windows of 1 to 40 columns, with 0 to 24 spaces before it');
+
+# ---- Characters of two columns -----------------------------------------------------------------
+
+my ($japanese, $fullwidth, $accent) = ("\x{65e5}\x{672c}\x{8a9e}", "\x{ff21}", "e\x{301}");
+is(join(' ', map { DMI::Columns::wide($_) } '', 'abc', "\x{e4}", $japanese, $fullwidth, $accent, "\x{304b}\x{3099}", "\x{ff76}", "a$japanese"), '0 3 1 6 2 1 2 1 7', 'how wide characters are');
+is(join('|', DMI::Columns::fold("$japanese $japanese", 12)), "$japanese|    $japanese", 'a line of them is folded where the window ends');
+is(join('|', DMI::Columns::fold("$japanese $japanese", 13)), "$japanese $japanese", 'but not before');
+is(join('|', DMI::Columns::fold($japanese x 3, 9)), join('|', substr($japanese x 3, 0, 4), map { "    $_" } substr($japanese x 3, 4, 2), substr($japanese x 3, 6, 2), substr $japanese x 3, 8), 'no character is cut');
+is(join('|', DMI::Columns::fold($japanese, 1)), join('|', split //, $japanese), 'one is in each line at least');
+is(DMI::Columns::table(['a', 'b', 'c'], [$japanese, 'x', $fullwidth], ['aaaaaaa', $accent, 'z']), "a        b  c\n$japanese   x  $fullwidth\naaaaaaa  $accent  z\n", 'columns are straight');
+is(DMI::Columns::fitted(18, [['k'], [$japanese, 'long'], ['t', 'long']], [1, $japanese, 'x' x 15]), "k  $japanese\n1  $japanese\n    t  xxxxxxxxxxx\n       xxxx\n", 'a title of such');
+{
+  my $heading = DMI::LookText::heading({ program => '/home/' . $japanese x 8 . '/program', asked_at => 'node1:7880' });
+  is(join('|', grep { length($_) + (() = /[$japanese]/g) > 40 } split /\n/, DMI::Columns::folded($heading, 40)), '', 'a program with a Japanese path, in a window of 40 columns');
+}
 
 # ---- Tables ------------------------------------------------------------------------------------
 

@@ -30,6 +30,11 @@ $view->take({ %{ all(member(0, 10, 0, 0, 0)) }, program => './p 1', asked_at => 
 like(shown($view), qr/\Aprogram: \.\/p 1 \(asked at h0:7881\)\n1 process, /, 'which program it is comes first');
 $view = DMI::TopView->new;
 
+# A character that takes two columns is replaced by as many: columns stay straight.
+$view->take(all({ %{ member(0, 10, 0, 0, 0) }, host => "\x{65e5}\x{672c}" }, { %{ member(1, 10, 0, 0, 0) }, host => 'abcdef' }));
+like(shown($view), qr/^0 {10}\?{4} {4}member .*\n1 {10}abcdef {2}member /m, 'a host with a Japanese name');
+$view = DMI::TopView->new;
+
 # Rates are those since the answer before.
 $view->take(all(member(0, 10, 1000, 0, 50), member(1, 10, 0, 20480, 0)));
 like(shown($view), qr/^0 +h0 .* 5 +100 B +0 B +1\.0 MiB /m, 'at first those of the whole life');

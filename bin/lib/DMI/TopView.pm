@@ -217,7 +217,7 @@ sub _help {
 # Any text, of other machines as well, in so many columns.
 sub _fit {
   my ($line, $width) = @_;
-  return sprintf '%-*s', $width, substr $line =~ s/[^\x20-\x7e]/?/gr, 0, $width;
+  return sprintf '%-*s', $width, substr $line =~ s/([^\x20-\x7e])/'?' x DMI::Columns::wide($1)/ger, 0, $width;
 }
 
 sub _head {
