@@ -163,7 +163,10 @@ for my $width (420, 600, 1000, 1199, 1200, 1280) {
   $width < 1200 ? like($titles, qr/"process "?.*"host "?.*"faults "?/, 'each cell has its title') : unlike($titles, qr/process/, 'titles are above');
 }
 
-# Times.
+# Sizes, rates and times.
+is(join('|', @{ $browser->value('[0, 1023, 1024, 99.9 * 1024, 99.97 * 1024, 1023.4 * 1024, 1023.7 * 1024, 2000 * 2 ** 40].map(bytes)') }),
+  '0 B|1023 B|1.0 KiB|99.9 KiB|100 KiB|1023 KiB|1.0 MiB|2000 TiB', 'what is shown of a size fits its unit');
+is(join('|', @{ $browser->value('[0, 0.2, 9.94, 9.97, 12].map((rate) => perSecond(rate))') }), '0/s|0.2/s|9.9/s|10/s|12/s', 'and of a rate');
 is(join('|', @{ $browser->value('[0, 0.000999, 0.0009996, 0.0999, 0.09996, 0.9994, 0.9996, 9.94, 9.97, 99.4, 99.7, 6000].map(duration)') }),
   '0 us|999 us|1.0 ms|99.9 ms|100 ms|999 ms|1.0 s|9.9 s|10 s|99 s|1 min|1 h', 'what is shown of a time fits its unit');
 

@@ -31,16 +31,17 @@ sub named {
   return 'process ' . plain($member->{process}) . ' (' . host($member) . (defined $member->{pid} ? ', pid ' . pid($member) : '') . ')';
 }
 
+# What is shown decides, which is rounded: no "1024 KiB", no "1000 ms".
 sub bytes {
   my ($count) = @_;
   for my $unit (qw(B KiB MiB GiB TiB)) {
-    return sprintf($unit eq 'B' || $count >= 100 ? '%.0f %s' : '%.1f %s', $count, $unit)
-      if $count < 1024 || $unit eq 'TiB';
+    my $shown = sprintf $unit eq 'B' ? '%.0f' : '%.1f', $count;
+    $shown = sprintf '%.0f', $count if $shown >= 100;
+    return "$shown $unit" if $shown < 1024 || $unit eq 'TiB';
     $count /= 1024;
   }
 }
 
-# What is shown decides, which is rounded: no "1000 ms".
 sub duration {
   my ($seconds) = @_;
   for my $scale ([1e6, 0, 1000, 'us'], [1e3, 1, 100, 'ms'], [1e3, 0, 1000, 'ms'], [1, 1, 100, 's']) {

@@ -16,13 +16,15 @@ const kind = (node, value) => { if (node.className !== value) node.className = v
 
 // ---- Numbers as text
 
+// What is shown decides, which is rounded: no "1024 KiB", no "1000 ms".
 function bytes(count) {
   for (const unit of ['B', 'KiB', 'MiB', 'GiB', 'TiB']) {
-    if (count < 1024 || unit === 'TiB') return (unit === 'B' || count >= 100 ? count.toFixed(0) : count.toFixed(1)) + ' ' + unit;
+    let shown = count.toFixed(unit === 'B' ? 0 : 1);
+    if (Number(shown) >= 100) shown = count.toFixed(0);
+    if (Number(shown) < 1024 || unit === 'TiB') return `${shown} ${unit}`;
     count /= 1024;
   }
 }
-// What is shown decides, which is rounded: no "1000 ms".
 function duration(seconds) {
   for (const [times, digits, below, unit] of [[1e6, 0, 1000, 'us'], [1e3, 1, 100, 'ms'], [1e3, 0, 1000, 'ms'], [1, 1, 10, 's'], [1, 0, 100, 's']]) {
     const shown = (seconds * times).toFixed(digits);
@@ -32,7 +34,7 @@ function duration(seconds) {
 }
 // How long a process is there, which is known in whole seconds.
 const age = (seconds) => seconds < 100 ? seconds.toFixed(0) + ' s' : duration(seconds);
-const perSecond = (rate, unit) => rate === undefined ? '–' : unit === 'bytes' ? bytes(rate) + '/s' : rate.toFixed(rate < 10 && rate > 0 ? 1 : 0) + '/s';
+const perSecond = (rate, unit) => rate === undefined ? '–' : unit === 'bytes' ? bytes(rate) + '/s' : rate.toFixed(rate < 9.95 && rate > 0 ? 1 : 0) + '/s';
 const nameOf = (member) => String(member.process);
 
 // ---- What is known
