@@ -389,10 +389,24 @@ bool dmi_where_names(void) {
   return names;
 }
 
+/* Compiled anew while it runs: the file that has its lines is gone. */
+static bool is_replaced(void) {
+  static const char gone[] = " (deleted)";
+  char path[4096 + sizeof(gone)];
+  const ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
+  const size_t end = sizeof(gone) - 1;
+  return len > (ssize_t)end && memcmp(path + len - end, gone, end) == 0;
+}
+
+const char *dmi_where_missing(void) {
+  if (!dmi_where_names()) return "install libdw1 for the lines";
+  return is_replaced() ? "no lines, as the program's file was replaced after it began"
+                       : "compile with -g for the lines";
+}
+
 void dmi_where(char *text, size_t capacity, const void *caller) {
   size_t len;
   if (dmi_where_plain(text, capacity, caller, NULL)) return;
   len = strlen(text);
-  snprintf(text + len, capacity - len, " (%s)",
-           dmi_where_names() ? "compile with -g for the line" : "install libdw1 for the line");
+  snprintf(text + len, capacity - len, " (%s)", dmi_where_missing());
 }

@@ -45,5 +45,7 @@ bool dmi_where_same_library(const void *one, const void *other);
 
 /* Is libdw there? */
 bool dmi_where_names(void);
+/* Why a place has no line, and what would mend that; static. */
+const char *dmi_where_missing(void);
 
 #endif

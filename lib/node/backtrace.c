@@ -97,9 +97,7 @@ static void say_places(FILE *to) {
     if (function.role != DMI_WHERE_OWN) fprintf(to, "dmi:   %s\n", place);
     if (function.role == DMI_WHERE_FIRST) break;
   }
-  if (!lines)
-    fprintf(to, "dmi: (%s for the lines)\n",
-            dmi_where_names() ? "compile with -g" : "install libdw1");
+  if (!lines) fprintf(to, "dmi: (%s)\n", dmi_where_missing());
 }
 
 /* All lines are written at once, so that those of several threads are not mixed. */

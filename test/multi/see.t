@@ -296,6 +296,22 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $_->wait_exit(0) for $first, $second;
 }
 
+# Compiled anew while it runs: the file that has its lines is gone.
+{
+  my $copy = $t->dir . '/replaced';
+  my $put = sub { unlink $copy; return system('cp', $program, $copy) == 0 };
+  $put->() or die;
+  pipe my $reader, my $writer or die;
+  my $first = $t->start($copy, args => ['read'], opts => ['--dead-after', 0], name => 'replaced 0', stdin => $reader);
+  my $second = $t->start($copy, join => $first, name => 'replaced 1');
+  $first->expect_out(qr/^begins/m);
+  $put->() or die;
+  like(look_until($first, qr/DMI_join/, '--threads'), qr/DMI_join at \S*replaced\S*\+0x[0-9a-f]+.* \(no lines, as the program's file was replaced after it began\)/, 'why there are no lines');
+  stop($_) for $first, $second;
+  $_->kill_now for $first, $second;
+  $_->wait_exit(signal => 'KILL') for $first, $second;
+}
+
 # One that the program has not welcomed.
 {
   pipe my $reader, my $writer or die;

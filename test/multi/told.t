@@ -83,7 +83,7 @@ my $by_file = sub {
 # Without debug information: what addr2line takes.
 my $by_offset = sub {
   my ($number, $function) = @_;
-  return qr/\S*told_dmi\S*\+0x[0-9a-f]+(?: in $function)? \((?:compile with -g|install libdw1) for the line\)/;
+  return qr/\S*told_dmi\S*\+0x[0-9a-f]+(?: in $function)? \((?:compile with -g|install libdw1) for the lines\)/;
 };
 # The file of a node's module is gone when it runs, and with it what is known of its places.
 my $by_module = qr/\S+\+0x[0-9a-f]+.*?/;
