@@ -102,6 +102,11 @@ my ($cold) = grep { ($_->{place} // '') =~ $line{cold} } @lines;
 is("$cold->{cost}{faults} $cold->{pages}[0]{page}", $reads / 50 . ' 5', 'the cold page has its own place');
 
 my $shown = run(0, '--profile', $file);
+{
+  my $full = $t->spawn(['/bin/sh', '-c', 'exec "$@" > /dev/full', 'sh', $dmirun, '--profile', $file], name => 'full');
+  $full->wait_exit(2);
+  is($full->err, "dmirun: cannot write the output: No space left on device\n", 'a full disk is told of');
+}
 like($shown, qr/^2 processes: threads have waited .* have asked for pages \d+ times$/m, 'dmirun shows the file');
 like($shown, qr/^.* $waited +$reads +\S+ \S+ +DMI_read at profile_dmi\.c:\d+ \(\w+[^)]*\) +pages of $base +4\.0 KiB +3: 100 %$/m, 'with the place');
 

@@ -144,6 +144,24 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   open my $dump, '<', $file or die "$file: $!";
   my $dumped = join '', <$dump>;
   like($dumped, qr/\Aprogram: .*^process +host .*^process 0 .*^process 1 /ms, 'but writes status and threads');
+  # A full disk.  --json is longer than what is written at once.
+  my $address = '127.0.0.1:' . $first->port;
+  for my $view (qw(status threads json)) {
+    my $full = $t->spawn(['/bin/sh', '-c', 'exec "$@" > /dev/full', 'sh', $dmirun, "--$view", $address], name => "full $view");
+    $full->wait_exit(2);
+    is($full->err, "dmirun: cannot write the output: No space left on device\n", "--$view to a full disk");
+  }
+  my $limited = sub {
+    my ($path) = @_;
+    my $dumps = $t->spawn(['/bin/sh', '-c', 'ulimit -f 0 && exec "$@"', 'sh', $dmirun, '--dump', $path, $address], name => 'limit');
+    $dumps->wait_exit(2);
+    return $dumps->err;
+  };
+  my $none = $t->dir . '/no-dump';
+  is($limited->($none), "dmirun: --dump $none: File too large\n", '--dump when no file may grow');
+  ok(!-e $none, 'leaves no empty file');
+  $limited->($file);
+  ok(-e $file, 'but one that was there');
 
   stop($second);
   print $writer "go\n";

@@ -30,30 +30,35 @@ sub whom {
 # `viewer`: the program that asks.  Dies with a line.
 sub show {
   my ($opt, $viewer) = @_;
-  local $SIG{PIPE} = 'IGNORE';
   my %wants = map { $_ => defined $opt->{$_} } qw(status threads dump);
   $wants{status} = $wants{threads} = 1 if $wants{dump} || !grep { $_ } values %wants;
   my @parts = ($wants{status} ? qw(process mappings hot) : (), $wants{threads} ? qw(threads locks barriers) : (),
     $opt->{json} && $wants{status} ? qw(waits peers profile) : ());
-  my $look = DMI::Look->new(command => [$viewer]);
-  my $all = $look->all(@parts);
-  $look->finish;
+  my $all = _ask($viewer, @parts);
   my $width = defined $opt->{dump} ? undef : DMI::Terminal::columns(\*STDOUT);
   my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
     : join "\n", grep { $_ ne '' } DMI::Columns::folded(DMI::LookText::heading($all), $width),
       ($wants{status} ? DMI::LookText::status($all, $width) : ()), ($wants{threads} ? DMI::LookText::threads($all, $width) : ());
   return _write($opt->{dump}, $text) if defined $opt->{dump};
-  binmode STDOUT, ':encoding(UTF-8)';
-  print $text;
-  return;
+  return DMI::Terminal::say_all($text);
+}
+
+sub _ask {
+  my ($viewer, @parts) = @_;
+  local $SIG{PIPE} = 'IGNORE';    # of the program that asks
+  my $look = DMI::Look->new(command => [$viewer]);
+  my $all = $look->all(@parts);
+  $look->finish;
+  return $all;
 }
 
 sub _write {
   my ($path, $text) = @_;
-  open my $file, '>:encoding(UTF-8)', $path or die "--dump $path: $!\n";
-  print $file $text;
-  close $file or die "--dump $path: $!\n";
-  return;
+  my $ours = !-e $path && !-l $path;
+  open my $file, '>', $path or die "--dump $path: $!\n";
+  my $why = DMI::Terminal::write_all($file, $text) // return;
+  unlink $path if $ours;    # a part of it, or nothing, would be taken for all
+  die "--dump $path: $why\n";
 }
 
 1;
