@@ -147,17 +147,40 @@ ok($end->(20 * ($ENV{DMI_TEST_SLOW} || 1)), 'SIGKILL to the one that waits: the 
 $terminal->run('clear; echo before; echo "status again"');
 $restored->('again', 'then');
 
+# The process that is asked leaves: another one is asked.
+$show->($others[1]);
+$up->();
+$others[1]->signal('INT');
+$others[1]->wait_exit(0);
+$terminal->shows(qr/^program: \S+ \(asked at \S+:(?:@{[$first->port]}|@{[$others[0]->port]})\) *\n2 processes/m, 'another one is asked when that leaves');
+$terminal->keys('q');
+$restored->(0, 'q');
+
 # The program ends.
 $show->($first);
-$up->();
+$terminal->shows(qr/^2 processes/m, 'it is there');
 $first->signal('INT');
-$others[$_]->signal('INT') for 0, 1;
-$terminal->shows(qr/^dmi: ./m, 'the end of the program is said');
-$restored->(1, 'the program ends');
+$others[0]->signal('INT');
+$terminal->shows(qr/^dmirun: the program at \S+:\d+ has ended *$/m, 'the end of the program is said');
+$restored->(0, 'the program ends');
 $_->wait_exit(0) for $first, @others;
 $show->($first);
 $terminal->shows(qr/^dmi: no DMI program listens at/m, 'nobody is there');
 $restored->(1, 'nobody to ask');
+# The process that is asked is killed, and the program goes on.
+{
+  my $survives = $t->start($program, name => 'survives', opts => ['--survive']);
+  my @more = map { my $process = $t->start($program, join => $survives, name => "more $_"); $process->expect_event('opened'); $process } 1, 2;
+  $show->($more[0]);
+  $up->();
+  $more[0]->kill_now;
+  $more[0]->wait_exit(signal => 'KILL');
+  $terminal->shows(qr/\(asked at \S+:(?:@{[$survives->port]}|@{[$more[1]->port]})\) *\n2 processes/m, 'another one is asked when that is killed');
+  $_->signal('INT') for $more[1], $survives;
+  $terminal->shows(qr/^dmirun: the program at \S+:\d+ has ended *$/m, 'then it ends');
+  $restored->(0, 'then');
+  $_->wait_exit(0) for $more[1], $survives;
+}
 # Two mutexes crosswise are told of on the first screen, without a key; the program encrypts all.
 {
   my $hangs = $t->start($t->compile('test/multi/see_dmi.c'), args => ['crosswise'], opts => ['--dead-after', 0, '--encrypt'], name => 'hangs');

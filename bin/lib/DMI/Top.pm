@@ -7,8 +7,10 @@ package DMI::Top;
 
 use strict;
 use warnings;
-use DMI::Look;
+use DMI::Key ();
+use DMI::LookText ();
 use DMI::TopView;
+use DMI::Web::Watch ();
 use IO::Handle ();
 use POSIX ();
 use Time::HiRes ();
@@ -48,11 +50,10 @@ sub run {
 
 sub new {
   my ($class, $viewer, $parent_lives) = @_;
-  pipe my $said, my $says or die "no pipe: $!\n";
-  my $self = bless { view => DMI::TopView->new, parent => $parent_lives, said => $said, asked => 0 }, $class;
-  $self->{look} = DMI::Look->new(command => [$viewer], err => $says,
-    wait => sub { $self->_wait($_[0]) }, ended => sub { die { status => 1 } });
-  close $says;
+  my $self = bless { view => DMI::TopView->new, parent => $parent_lives, asked => 0 }, $class;
+  # A descriptor can be read only once.
+  my $key = defined $ENV{DMI_KEY_FD} ? DMI::Key->from_descriptor($ENV{DMI_KEY_FD}) : undef;
+  $self->{watch} = DMI::Web::Watch->new(command => [$viewer], key => $key, collects => 1, wait => sub { $self->_wait($_[0]) });
   return $self;
 }
 
@@ -67,20 +68,32 @@ sub show {
   my $why_ended = $@;
   Curses::endwin() if $self->{drawing};
   die $why_ended unless ref $why_ended;
-  return $why_ended->{status} if $why_ended->{status} != 1;
-  # The program that asks says why it cannot any more.
-  print STDERR readline $self->{said};
+  return $why_ended->{status} if !$why_ended->{nobody};
+  return $self->_nobody($self->{watch}->said);
+}
+
+# Nobody answers, and why: the program has ended if all that were asked are gone.
+sub _nobody {
+  my ($self, @said) = @_;
+  if (defined $self->{at} && !grep { !/no DMI program listens at|closed the connection/ } @said) {
+    print STDERR 'dmirun: the program at ', DMI::LookText::plain($self->{at}), " has ended\n";
+    return 0;
+  }
+  my ($why) = grep { $_ ne '' } reverse @said;
+  print STDERR $why // 'dmirun: ' . $self->{watch}->why . "\n";
   return 1;
 }
 
-# Dies with { status }.
+# Dies with { status }, or { nobody }.  When the process that is asked is gone, another one is asked.
 sub _watch {
   my ($self) = @_;
   my $view = $self->{view};
   while (1) {
     delete $self->{stale};
     $self->{asked} = Time::HiRes::time();
-    $view->take($self->{look}->all($view->parts));
+    my $all = $self->{watch}->all($view->parts) // die { nobody => 1 };
+    $self->{at} = $all->{asked_at} if defined $all->{asked_at};
+    $view->take($all);
     $self->_begin;
     $self->_draw;
     my $until = Time::HiRes::time() + $pause;

@@ -8,10 +8,11 @@ use DMI::Key ();
 use DMI::Look ();
 
 # DMI::Web::Watch->new(command => [...], key => 'line of the key' or undef).  Whom to ask first is in the
-# environment, as for dmirun --status.
+# environment, as for dmirun --status.  wait => as of DMI::Look; if it dies with a reference, so does all().
+# collects => true: what the processes that ask have to say is not printed, said() has it.
 sub new {
   my ($class, %opt) = @_;
-  return bless { %opt, others => [] }, $class;
+  return bless { %opt, others => [], said => [] }, $class;
 }
 
 # The process that asks; undef: none now.
@@ -34,15 +35,20 @@ sub _attach {
     @ENV{qw(DMI_JOIN_HOST DMI_JOIN_PORT)} = @$address;
   }
   my $key = $self->_give_key;
-  open my $nowhere, '>', '/dev/null' or die "/dev/null: $!\n";
-  $self->{look} = DMI::Look->new(command => $self->{command}, ($self->{quiet} ? (err => $nowhere) : ()),
-    ended => sub { die "it has ended\n" });
+  my ($err, $says);
+  if ($self->{collects}) { pipe $says, $err or die "no pipe: $!\n" }
+  elsif ($self->{quiet}) { open $err, '>', '/dev/null' or die "/dev/null: $!\n" }
+  $self->{look} = DMI::Look->new(command => $self->{command}, ($err ? (err => $err) : ()),
+    ($self->{wait} ? (wait => $self->{wait}) : ()), ended => sub { die "it has ended\n" });
+  $self->{says} = $says;
+  return;
 }
 
 # What there is to see (DMI::Look->all); undef: nobody answers, and why() says why.
 sub all {
   my ($self, @parts) = @_;
   my @ways = $self->{look} ? ('now') : ();
+  $self->{said} = [];
   for my $way (@ways, undef, @{ $self->{others} }) {
     my $all = eval {
       $self->_attach($way) if ($way // '') ne 'now';
@@ -52,6 +58,7 @@ sub all {
       $self->{others} = [map { [@$_{qw(address port)}] } grep { defined $_->{address} } @{ $all->{members} }];
       return $all;
     }
+    die $@ if ref $@;
     $self->{why} = $@ || 'it is no member';
     $self->detach;
   }
@@ -60,11 +67,16 @@ sub all {
 
 sub why { return $_[0]{why} =~ s/\n\z//r }
 
+# Why those that all() has asked in vain did not answer, one after the other, if that is collected.
+sub said { return @{ $_[0]{said} } }
+
 # Nothing is asked, and no connection is left.
 sub detach {
   my ($self) = @_;
   my $look = delete $self->{look} or return;
   $look->finish;
+  my $says = delete $self->{says} or return;
+  push @{ $self->{said} }, join '', readline $says;
 }
 
 1;
