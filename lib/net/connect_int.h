@@ -32,14 +32,11 @@
 #define DMI_NET_CROWDS 256  /* counters of connections, by hash of the address */
 #define DMI_NET_CALLS 16384 /* sets of remembered CALLs; a repeated CALL is refused */
 #define DMI_NET_CALLS_SET 4 /* CALLs in a set */
-#define DMI_NET_WHY 600     /* bytes of a text that says why */
 
 struct dmi_net_peer;
 
 #define DMI_HANDSHAKE_BYTES \
   (DMI_PROOF_BYTES + DMI_SEAL_OVER + DMI_HELLO_BYTES) /* PROOF and HELLO */
-/* Advice for a user whose process cannot join. */
-#define DMI_NET_JOIN_ADVICE "check dmirun's options -i HOST and -p PORT"
 #define DMI_NET_KEY_ADVICE \
   "give all the same one, by copying ~/.dmi/key, or with dmirun's option --key"
 

@@ -25,6 +25,10 @@
 #include "msg/addr.h"
 #include "msg/msg.h"
 
+#define DMI_NET_WHY 600 /* bytes of a text that says why */
+/* Advice for a user whose process cannot join, at the end of such a text or within it. */
+#define DMI_NET_JOIN_ADVICE "check dmirun's options -i HOST and -p PORT"
+
 struct dmi_net;
 struct dmi_stream;
 struct dmi_transport;

@@ -32,7 +32,9 @@ struct view {
   struct dmi_stream *stream;
   struct dmi_net *net;
   struct ev_io input;
-  uint32_t temp; /* the process that is asked; 0: none yet */
+  uint32_t temp;               /* the process that is asked; 0: none yet */
+  char host[DMI_CONTACT_HOST]; /* where it was asked */
+  uint16_t port;
   uint32_t asked, heard;
   bool failed;
   size_t length;
@@ -89,10 +91,24 @@ static void on_input(struct ev_loop *loop, struct ev_io *io, int events) {
 /* ---- The network ------------------------------------------------------------------------------
  */
 
+/* Who looks may have given neither of the options that the advice names. */
+static void not_joined(struct view *view, const char *why) {
+  const char *advice = strstr(why, DMI_NET_JOIN_ADVICE);
+  bool colon = strchr(view->host, ':') != NULL;
+  char text[DMI_NET_WHY + DMI_CONTACT_HOST];
+  if (advice) {
+    snprintf(text, sizeof text, "%.*scheck host and port: %s%s%s:%u was asked%s",
+             (int)(advice - why), why, colon ? "[" : "", view->host, colon ? "]" : "", view->port,
+             advice + strlen(DMI_NET_JOIN_ADVICE));
+    why = text;
+  }
+  end(view, why);
+}
+
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct view *view = arg;
   if (why) {
-    end(view, why);
+    not_joined(view, why);
     return;
   }
   view->temp = temp;
@@ -123,8 +139,11 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
 }
 
 static void on_lost(void *arg, uint32_t id, const char *why) {
+  struct view *view = arg;
+  char text[DMI_NET_WHY + DMI_CONTACT_HOST];
   (void)id;
-  end(arg, why);
+  snprintf(text, sizeof text, "%s port %u was asked, and is lost: %s", view->host, view->port, why);
+  end(view, text);
 }
 
 /* Nobody is let in: it only asks. */
@@ -165,18 +184,17 @@ static bool find(const struct dmi_config *config, char host[DMI_CONTACT_HOST], u
 
 bool dmi_viewer(const struct dmi_config *config, const char *argv0, struct dmi_stream *stream) {
   struct view view = {.config = config, .stream = stream};
-  char host[DMI_CONTACT_HOST], text[DMI_CONTACT_WHY];
+  char text[DMI_CONTACT_WHY];
   const char *why = NULL;
   struct dmi_self self;
-  uint16_t port;
   if (!dmi_self_find(&self, config, argv0, NULL)) {
     why = self.why;
-  } else if (!find(config, host, &port, text)) {
+  } else if (!find(config, view.host, &view.port, text)) {
     why = text;
   } else if ((view.net = open_net(&view, &self, &why)) != NULL) {
     ev_io_init(&view.input, on_input, STDIN_FILENO, EV_READ);
     view.input.data = &view;
-    dmi_net_join(view.net, host, port);
+    dmi_net_join(view.net, view.host, view.port);
     dmi_net_run(view.net);
     dmi_net_free(view.net);
     return !view.failed;

@@ -197,7 +197,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   close $writer;
   $_->wait_exit(0) for $first, $second;
   my (undef, $gone) = look_ends(1, $first, '--status');
-  like($gone, qr/^dmi: no DMI program listens at/m, 'a program that has ended is no more to be seen');
+  my $port = $first->port;
+  is($gone, "dmi: no DMI program listens at 127.0.0.1 port $port: check host and port: 127.0.0.1:$port was asked\n",
+    'a program that has ended is no more to be seen');
 }
 
 # A program that encrypts is looked at in the same way.
@@ -299,7 +301,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $kinds->expect_out(qr/^1 2 0 0$/m);
   $kinds->expect_out(qr/^2 2 0 0$/m);
   print $ask "17 0 0 0\n";
-  $kinds->expect_err(qr/^dmi: ./m);
+  $kinds->expect_err(qr/^dmi: 127\.0\.0\.1 port @{[$first->port]} was asked, and is lost: it closed the connection unexpectedly$/m);
   $kinds->wait_exit(1);
   ($kinds, $ask) = $view->('kind 0');
   print $ask "0 0 0 0\n";
