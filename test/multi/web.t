@@ -109,6 +109,10 @@ $third->wait_exit(signal => 'KILL');
 shows("document.querySelectorAll('#members tbody tr').length === 2", 'one that was killed disappears');
 logged('process 2');
 logged('is lost');
+# What its canvas says is written there.
+$browser->value("(() => { const pen = document.querySelector('#timeline canvas').getContext('2d'), fill = pen.fillText; dmi.said = new Set(); pen.fillText = (text, ...more) => { dmi.said.add(text); fill.call(pen, text, ...more); }; })()");
+shows("['0', '1', '2'].every((process) => [...dmi.said].some((text) => text.startsWith(process + ' \\u00b7 ')))", 'the timeline still names it');
+shows("![...dmi.said].some((text) => text.startsWith('?'))", 'as it was');
 
 # ---- One that is started for a program that runs, and goes on when the process leaves that it asks -----
 

@@ -39,7 +39,7 @@ const nameOf = (member) => String(member.process);
 
 // ---- What is known
 
-const known = { members: null, threads: null, at: 0, interval: 1, chosen: null, ended: false };
+const known = { members: null, threads: null, at: 0, interval: 1, chosen: null, ended: false, names: new Map() };
 const history = new Map(); // thread => { runs: [{ from, to, state }], label, order }
 
 function rates(event) {
@@ -113,6 +113,7 @@ function onMembers(event) {
   if (!event.members) return draw(drawHead);
   rates(event);
   compare(event);
+  for (const member of event.members) known.names.set(member.member, nameOf(member));
   known.members = event;
   draw(drawHead, drawMembers);
 }
@@ -272,7 +273,8 @@ function drawMembers() {
 const kinds = new Set(['computes', 'outside', 'page', 'lock', 'barrier', 'suspend']);
 const kindOf = (state) => kinds.has(state) ? state : 'wait';
 const memberOf = (number) => known.members && known.members.members.find((member) => member.member === number);
-const processOf = (number) => { const member = memberOf(number); return member ? nameOf(member) : '?'; };
+// Also of one that is gone: the timeline still has it.
+const processOf = (number) => { const member = memberOf(number); return member ? nameOf(member) : known.names.get(number) ?? '?'; };
 const chosen = (thread) => known.chosen === null || thread.member === known.chosen;
 
 function freshThread() {
