@@ -125,6 +125,9 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my ($gone) = $first->expect_event('connection_closed');
   is($gone->{why}, 'both sides have closed it', 'nothing stays of who has looked');
   my $program = sub { my ($asked) = @_; return '\S*see_dmi\S* read \(asked at ' . quotemeta(hostname()) . ':' . $asked->port . '\)' };
+  my $behind = $t->spawn([$dmirun, '--status', '127.0.0.1', -p => $first->port], name => 'behind');
+  $behind->wait_exit(0);
+  like($behind->out, qr/\Aprogram: @{[$program->($first)]}\n/, 'the port may be behind the host, too');
   like($status, qr/\Aprogram: @{[$program->($first)]}\n\n2 processes, .*\n\nprocess +host /, 'which program it is, and where it was asked');
   like((look($second, '--threads'))[0], qr/\Aprogram: @{[$program->($second)]}\n\nprocess 0 /, 'also when another process is asked, and by --threads');
   my @rows = $status =~ /^(\d+ +\S+ +member.*)$/mg;
@@ -330,6 +333,15 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   stop($_) for $first, $second;
   $_->kill_now for $first, $second;
   $_->wait_exit(signal => 'KILL') for $first, $second;
+}
+
+# Whom to ask is not written as it should be.
+for my $case (['localhost:abc', "'abc' is no port, which is a number from 1 to 65535"], ['localhost:65536', "'65536' is no port, which is a number from 1 to 65535"],
+  ['8701', 'a host is missing; did you mean localhost:8701?']) {
+  my ($whom, $why) = @$case;
+  my $look = $t->spawn([$dmirun, '--status', $whom], name => 'whom');
+  $look->wait_exit(2);
+  is($look->err, "dmirun: $whom: $why\n", "--status $whom");
 }
 
 # One that the program has not welcomed.

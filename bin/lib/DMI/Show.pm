@@ -9,7 +9,7 @@ use DMI::LookText;
 use DMI::Terminal;
 use JSON::PP ();
 
-# Whom to ask is given as for -i and -p, or behind the options (`words`).  Dies with a line.
+# Whom to ask is given as for -i and -p, or behind the options (`words`), or between them.  Dies with a line.
 sub whom {
   my ($opt, @words) = @_;
   my ($whom, @more) = @words;
@@ -18,7 +18,10 @@ sub whom {
     if $opt->{top} && grep { defined $opt->{$_} } qw(status threads dump json);
   if (defined $whom) {
     die "$whom: the process to ask is named already: -i $opt->{i}\n" if defined $opt->{i};
-    my ($host, $port) = $whom =~ /^\[(.*)\]:(\d+)$/ || $whom =~ /^([^:]*):(\d+)$/ ? ($1, $2) : ($whom);
+    die "$whom: a host is missing; did you mean localhost:$whom?\n" if $whom =~ /^\d{1,5}\z/;
+    my ($host, $port) = $whom =~ /^\[(.*)\]:(.*)\z/ || $whom =~ /^([^:\@]*):([^:]*)\z/ ? ($1, $2) : ($whom);
+    die "$whom: '$port' is no port, which is a number from 1 to 65535\n"
+      if defined $port && ($port !~ /^\d{1,5}\z/ || $port < 1 || $port > 65535);
     die "$whom: the port is given twice\n" if defined $port && defined $opt->{p};
     $opt->{i} = $host eq '' ? 'localhost' : $host;
     $opt->{p} = $port if defined $port;
