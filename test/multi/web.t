@@ -259,6 +259,7 @@ sub refused {
   $process->wait_exit(2);
 }
 refused(qr/^dmirun: --web 80x: an address and a port are needed/m, '--web', '80x', $program);
+refused(qr/\Admirun: -l 8701 and --web 8701: both name port 8701; give the page another one \(--web 0: any\)\n\z/, @$_, -l => 8701, '--web', 8701, $program) for [], [-n => 2];
 refused(qr/^dmirun: --web without a program shows one that runs: -i HOST/m, '--web', 0);
 my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
 refused(qr/^dmirun: --web \d+: the port is in use on this machine: choose another \(0: any free one\)$/m, '--web', $taken->sockport, $program);

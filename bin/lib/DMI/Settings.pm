@@ -66,8 +66,17 @@ sub _check {
     if $opt->{witness} && !$joins;
   die "--on-error $opt->{'on-error'}: either print or abort\n"
     if defined $opt->{'on-error'} && $opt->{'on-error'} !~ /^(?:print|abort)\z/;
+  _check_ports($opt);
   die "--ox: a witness (--witness) has no functions for clients\n" if $opt->{witness} && defined $opt->{ox};
   return;
+}
+
+# Of several processes none could listen, and each would say so.  With --bind the addresses may differ.
+sub _check_ports {
+  my ($opt) = @_;
+  my ($port) = ($opt->{l} // '') =~ /^0*([1-9]\d*)\z/ or return;
+  return if defined $opt->{bind} || ($opt->{web} // '') !~ /^(?:.*:)?0*$port\z/s;
+  die "-l $opt->{l} and --web $opt->{web}: both name port $port; give the page another one (--web 0: any)\n";
 }
 
 # The variables for the process: name => value, undef if it must not be set.  `least`: the least
