@@ -200,8 +200,8 @@ int32_t dmi_access_wait(struct dmi_access *access, struct dmi_status *status) {
 }
 
 /* A call that was answered before its thread had to wait. */
-static void trace_done(struct dmi_access *access, const struct dmi_access_for *what,
-                       int64_t began) {
+static void trace_done(struct dmi_access *access, const struct dmi_access_for *what, int64_t began,
+                       uint32_t asked) {
   const struct dmi_doing_called call = dmi_doing_called(&dmi_doing_mine.call);
   const struct dmi_trace_record record = {.kind = DMI_TRACE_CALL,
                                           .what = (uint8_t)what->what,
@@ -211,7 +211,8 @@ static void trace_done(struct dmi_access *access, const struct dmi_access_for *w
                                           .end = dmi_clock_ns(),
                                           .addr = what->addr,
                                           .size = what->size,
-                                          .id = what->op};
+                                          .id = what->op,
+                                          .member = asked};
   dmi_trace_put(&access->trace, &record);
 }
 
@@ -219,13 +220,15 @@ int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status
                             const struct dmi_access_for *what) {
   bool noted = false;
   int32_t error;
-  const int64_t began = access && dmi_trace_on(&access->trace) ? dmi_trace_began(status) : 0;
+  uint32_t asked = 0;
+  const int64_t began =
+      access && dmi_trace_on(&access->trace) ? dmi_trace_began(status, what->addr, &asked) : 0;
   /* Over already, as most that is done at this process's own pages: nothing to wait for. */
   if (dmi_status_is_done(status)) {
-    if (began && status->asked) trace_done(access, what, began);
+    if (began && status->asked) trace_done(access, what, began, asked);
     return status->error;
   }
-  if (began) dmi_trace_since(began);
+  if (began) dmi_trace_since(began, asked);
   if (access)
     noted = dmi_doing_waits_looking(&access->doings, what->what, what->addr, what->size, what->op);
   error = wait_for(access, status, what->what == DMI_DOING_PAGE ? &for_answers : &for_others);

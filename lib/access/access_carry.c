@@ -146,19 +146,23 @@ static void stepped(struct dmi_access *access) {
 }
 
 /* The same as dmi_net_send, and a slice of the trace. */
-static bool send_traced(struct dmi_access *access, uint32_t to, struct dmi_msg *msg) {
+static bool send_traced(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
+                        struct dmi_msg *msg) {
   struct dmi_trace_record record;
   dmi_access_trace_message(&record, access->core.self, to, msg);
   record.kind = DMI_TRACE_SEND;
   record.member = to;
+  if (msg->origin == access->core.self && (asks(msg->type) || msg->type == DMI_MSG_OWN))
+    dmi_trace_asks(to, page->map->base + page->index * page->map->page_size, page->map->page_size);
   if (!dmi_net_send(access->net, to, msg)) return false;
   record.end = dmi_clock_ns();
   dmi_trace_put(&access->trace, &record);
   return true;
 }
 
-static inline bool send(struct dmi_access *access, uint32_t to, struct dmi_msg *msg) {
-  return dmi_trace_on(&access->trace) ? send_traced(access, to, msg)
+static inline bool send(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
+                        struct dmi_msg *msg) {
+  return dmi_trace_on(&access->trace) ? send_traced(access, page, to, msg)
                                       : dmi_net_send(access->net, to, msg);
 }
 
@@ -176,7 +180,7 @@ static uint32_t send_message(struct dmi_access *access, struct dmi_page *page, s
     return 0;
   }
   if (type == DMI_MSG_GRANT) grants(access);
-  if (!send(access, to, msg)) { /* the receiver has left */
+  if (!send(access, page, to, msg)) { /* the receiver has left */
     struct dmi_msg back = *msg; /* the list may move in memory */
     dmi_page_bounced(&access->core, page, to, &back, out);
     return 0;

@@ -54,7 +54,9 @@ static __thread struct {
   struct dmi_trace_ring *ring; /* NULL: none yet */
   const void *key;             /* of the call that it has begun */
   int64_t began, since;
-  uint64_t refused; /* records since it got no ring; 0: it was not refused */
+  uint32_t asked, asked_since; /* by it; 0: nobody */
+  uint64_t addr, size;         /* of the page for which `asked` was asked */
+  uint64_t refused;            /* records since it got no ring; 0: it was not refused */
 } mine;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -142,16 +144,27 @@ void dmi_trace_begins(const void *call) {
   if (mine.key == call) return;
   mine.key = call;
   mine.began = dmi_clock_ns();
+  mine.asked = 0;
 }
 
-int64_t dmi_trace_began(const void *call) {
+void dmi_trace_asks(uint32_t member, uint64_t addr, uint64_t size) {
+  if (!mine.key || mine.asked) return; /* what it sends while it waits is about other calls */
+  mine.asked = member;
+  mine.addr = addr;
+  mine.size = size;
+}
+
+int64_t dmi_trace_began(const void *call, uint64_t addr, uint32_t *asked) {
+  *asked = 0;
   if (mine.key != call) return 0;
   mine.key = NULL;
+  if (mine.asked && addr - mine.addr < mine.size) *asked = mine.asked;
   return mine.began;
 }
 
-void dmi_trace_since(int64_t began) {
+void dmi_trace_since(int64_t began, uint32_t asked) {
   mine.since = began;
+  mine.asked_since = asked;
 }
 
 /* A wait is over: a slice of the trace. */
@@ -159,6 +172,7 @@ static void waited(struct dmi_doing_watcher *watcher, const struct dmi_doing_wai
   struct dmi_trace *trace =
       (struct dmi_trace *)(void *)((char *)watcher - offsetof(struct dmi_trace, watcher));
   const int64_t since = mine.since;
+  const uint32_t asked = since ? mine.asked_since : 0;
   mine.since = 0;
   if (!dmi_trace_on(trace)) return;
   /* A long one was told, although it had begun before the trace. */
@@ -172,7 +186,8 @@ static void waited(struct dmi_doing_watcher *watcher, const struct dmi_doing_wai
                                                         .end = wait->until,
                                                         .addr = wait->addr,
                                                         .size = wait->size,
-                                                        .id = wait->op});
+                                                        .id = wait->op,
+                                                        .member = asked});
 }
 
 void dmi_trace_watch(struct dmi_trace *trace, struct dmi_doings *doings) {

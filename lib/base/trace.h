@@ -34,7 +34,7 @@ struct dmi_trace_record {
     const void *caller; /* CALL: return address of the call of the API */
     uint64_t page;      /* SEND, RECEIVE: its number in the mapping */
   };
-  uint32_t member; /* uid */
+  uint32_t member; /* uid; CALL: who was asked, 0: not known */
   uint8_t kind;    /* enum dmi_trace_kind */
   uint8_t what;    /* CALL: enum dmi_doing_what */
   uint16_t zero;
@@ -68,11 +68,13 @@ void dmi_trace_put(struct dmi_trace *trace, const struct dmi_trace_record *recor
 
 /* The calling thread begins, by its first message, a call that it will wait for; `key`: its own. */
 void dmi_trace_begins(const void *key);
-/* When that was, once; 0: it has not. */
-int64_t dmi_trace_began(const void *key);
+/* Its request for the page at `addr` goes to `member`; the first page of a call counts. */
+void dmi_trace_asks(uint32_t member, uint64_t addr, uint64_t size);
+/* When it began, once; 0: it has not.  *asked: who was asked for the page of `addr`, or 0. */
+int64_t dmi_trace_began(const void *key, uint64_t addr, uint32_t *asked);
 
-/* The next DMI_TRACE_CALL of this thread has begun then, not with its wait. */
-void dmi_trace_since(int64_t began);
+/* The next DMI_TRACE_CALL of this thread has begun then, not with its wait, and `asked` is its. */
+void dmi_trace_since(int64_t began, uint32_t asked);
 
 /* A step of this name, from `begin` until now. */
 static inline void dmi_trace_step(struct dmi_trace *trace, const char *name, int64_t begin,

@@ -78,8 +78,10 @@ static void call(struct dmi_json *to, const struct dmi_trace_line *line) {
     dmi_json_hex(to, item->map);
     DMI_JSON_RAW(to, "\",\"page\":");
     dmi_json_number(to, item->page);
-    DMI_JSON_RAW(to, ",\"owner\":");
-    dmi_json_number(to, item->member);
+    if (item->member) {
+      DMI_JSON_RAW(to, ",\"owner\":");
+      dmi_json_number(to, item->member);
+    }
   }
   if (item->id) {
     DMI_JSON_RAW(to, ",\"op\":\"");

@@ -32,7 +32,7 @@ struct dmi_trace_item {
   uint32_t tid;       /* of the thread, 0: of the process */
   uint32_t name;      /* number of a NAME, from 1 */
   uint32_t place;     /* of a PLACE, from 1; 0: none */
-  uint32_t member;    /* SEND, RECEIVE, MARK: the other one; CALL, OPEN: owner of page */
+  uint32_t member;    /* SEND, RECEIVE, MARK: the other one; CALL, OPEN: asked for the page, or 0 */
   uint32_t zero;
   int64_t begin, end; /* ns, of that process's clock */
   uint64_t addr, size, id, map, page;

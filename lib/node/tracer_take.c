@@ -101,14 +101,18 @@ static uint32_t place_of(struct taking *taking, const void *caller, bool *fits) 
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* Which page a call waits for, and whom it asks. */
+/* Which page a call waits for, and whom it asks, unless that is known.  When a call has ended its
+ * page is often here, as it has just come: this process is not named then, and nobody is. */
 static void find_page(const struct dmi_tracer *tracer, struct dmi_trace_item *item) {
   struct dmi_see_at at;
   if (!item->addr || !dmi_doing_has_addr((enum dmi_doing_what)item->what)) return;
   if (!dmi_see_find(tracer->process, item->addr, &at)) return;
   item->map = at.base;
   item->page = at.page;
-  item->member = at.role == DMI_ROLE_OWNER ? atomic_load(&tracer->self) : at.hint;
+  if (item->member) return;
+  const uint32_t self = atomic_load(&tracer->self);
+  const bool here = at.role == DMI_ROLE_OWNER;
+  if (here ? item->kind == DMI_TRACE_OPEN : at.hint != self) item->member = here ? self : at.hint;
 }
 
 static bool take_record(void *arg, const struct dmi_trace_record *record) {

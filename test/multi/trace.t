@@ -111,6 +111,19 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   is($lock->{args}{mapping}, $lock->{args}{addr}, 'its mapping') ;
   like($lock->{args}{place}, qr/^trace_dmi\.c:\d+ \(/, 'and its line') if ($lock->{args}{place} // '') !~ /libdw/;
   ok(scalar(grep { $_->{args}{waits} eq 'page' } @{ $calls{DMI_write} // [] }), 'and so is a wait for a page');
+  # When a write has ended its page is here: whom it has asked is in its messages.
+  my @writes = grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' && $_->{name} eq 'DMI_write' && $_->{args}{waits} eq 'page' && $_->{args}{owner} } @$events;
+  my @own = grep { $_->{ph} eq 'X' && $_->{name} eq 'send OWN' } @$events;
+  my ($right, @wrong) = (0);
+  for my $write (@writes) {
+    push @wrong, $write if $write->{args}{owner} == $write->{pid};
+    my ($send) = grep { $_->{pid} == $write->{pid} && $_->{tid} == $write->{tid} && $_->{args}{page} == $write->{args}{page}
+      && $_->{args}{mapping} eq $write->{args}{mapping} && $_->{ts} >= $write->{ts} && $_->{ts} <= $write->{ts} + $write->{dur} } @own;
+    next if !$send;
+    $send->{args}{to} == $write->{args}{owner} ? $right++ : push @wrong, $write;
+  }
+  cmp_ok($right, '>', 0, "a write names whom it has asked ($right of " . @writes . ')');
+  is(join(', ', map { "$_->{pid}: $_->{args}{owner} at $_->{ts}" } @wrong), '', 'and not itself');
   ok(scalar(grep { $_->{args}{waits} eq 'poll' } @{ $calls{DMI_poll} // [] }), 'and for a notice');
   my ($watch) = grep { $_->{pid} == $killed } @{ $calls{DMI_watch} };
   ok($watch->{unfinished} && !$watch->{open}, 'the wait of the killed one did not end, but with it');

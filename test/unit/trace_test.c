@@ -174,14 +174,26 @@ static void test_both(void **state) {
 static void test_began(void **state) {
   int call = 0, other = 0;
   int64_t began;
+  uint32_t asked;
   (void)state;
-  assert_int_equal(dmi_trace_began(&call), 0);
+  assert_int_equal(dmi_trace_began(&call, 0, &asked), 0);
+  dmi_trace_asks(7, 0, 64); /* no call has begun */
   dmi_trace_begins(&call);
+  dmi_trace_asks(2, 4096, 64);
+  dmi_trace_asks(3, 4096, 64);
   dmi_trace_begins(&call);
-  assert_int_equal(dmi_trace_began(&other), 0);
-  began = dmi_trace_began(&call);
+  assert_int_equal(dmi_trace_began(&other, 4096, &asked), 0);
+  assert_int_equal(asked, 0);
+  began = dmi_trace_began(&call, 4159, &asked);
+  assert_int_equal(asked, 2);  /* the first */
+  dmi_trace_asks(5, 4096, 64); /* what it sends while it waits */
   assert_true(began > 0 && began <= dmi_clock_ns());
-  assert_int_equal(dmi_trace_began(&call), 0);
+  assert_int_equal(dmi_trace_began(&call, 4159, &asked), 0);
+  assert_int_equal(asked, 0);
+  dmi_trace_begins(&call);
+  dmi_trace_asks(2, 4096, 64);
+  assert_true(dmi_trace_began(&call, 4160, &asked) > 0);
+  assert_int_equal(asked, 0); /* it was for another page */
 }
 
 /* What was taken last. */
@@ -213,13 +225,14 @@ static void test_waits(void **state) {
   dmi_trace_take(&trace, &taker);
   assert_int_equal(record.kind, 0);
   for (int i = 0; i < 2; i++) {
-    if (i == 0) dmi_trace_since(began); /* for one wait only */
+    if (i == 0) dmi_trace_since(began, 2); /* for one wait only */
     dmi_doing_waited(dmi_doing_waits(&doings, DMI_DOING_PAGE, 4, 5, 6));
     dmi_trace_take(&trace, &taker);
     assert_int_equal(record.kind, DMI_TRACE_CALL);
     assert_int_equal(record.addr, 4);
     assert_int_equal(record.size, 5);
     assert_int_equal(record.id, 6);
+    assert_int_equal(record.member, i == 0 ? 2 : 0);
     assert_true(i == 0 ? record.begin == began : record.begin > began);
     assert_true(record.end >= record.begin);
   }
