@@ -88,6 +88,16 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   away($first, $second);
 }
 
+# A barrier for more threads than there are.
+{
+  my ($first, $second) = begin('few');
+  my $out = look_until($second, qr/DEADLOCK/, '--threads');
+  like($out, qr/^DEADLOCK: nobody is left who could come to the barrier at 0x\w+ [^\n]*: 2 of 3 have come, and all threads wait at barriers or for each other$/m,
+    'nobody is left who could come');
+  like($out, qr/, 2 of 3 have come; the missing one has not used this barrier before, or has ended; all threads wait in DMI$/m, 'and at the thread itself');
+  away($first, $second);
+}
+
 # A barrier that one thread never reaches.
 {
   my ($first, $second) = begin('barrier');

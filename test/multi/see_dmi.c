@@ -3,6 +3,7 @@
  *
  *   dmirun see_dmi crosswise   two threads lock two mutexes, each in another order
  *   dmirun see_dmi barrier     three threads are to meet, and one never comes
+ *   dmirun see_dmi few         two threads are at a barrier for three
  *   dmirun see_dmi never       nobody is welcomed until there is a line of stdin
  *   dmirun see_dmi read        a line of stdin, then a page of the second process is read
  */
@@ -29,6 +30,12 @@ static void crosswise(int64_t base, bool other) {
   MUST(DMI_mutex_lock(two)); /* line: crosswise */
 }
 
+static void too_few(int64_t base) {
+  DMI_local_barrier_t part;
+  MUST(DMI_local_barrier_init(&part, AT_FIELD(base, barrier)));
+  MUST(DMI_local_barrier_sync(&part, 3));
+}
+
 static void meet(int64_t base, bool comes) {
   DMI_local_barrier_t part;
   MUST(DMI_local_barrier_init(&part, AT_FIELD(base, barrier)));
@@ -45,6 +52,9 @@ int64_t DMI_thread(int64_t base) {
       break;
     case 'b':
       meet(base, true);
+      break;
+    case 'f':
+      too_few(base);
       break;
     case 'n':
       meet(base, false);
@@ -74,6 +84,8 @@ void DMI_main(int argc, char **argv) {
   say("begins %" PRId64, base);
   if (mode == 'c') {
     crosswise(base, false);
+  } else if (mode == 'f') {
+    too_few(base);
   } else if (mode == 'b') {
     wait_for(AT_FIELD(base, counter), 1);
     put_int64(base, 'n');

@@ -98,6 +98,21 @@ like($nobody->(thread(2), thread(3, undef, state => 'R'), thread(4, 'lock'), thr
 like($nobody->(), qr/; all threads wait in DMI$/m, 'there are none');
 like(DMI::LookText::threads({ members => [member(1, threads => [$at->(1)])], objects => { 'barrier 0x10' => { arrived => 1, needed => 3, owner => 1 } } }),
   qr/, 1 of 3 have come; the 2 that are missing have not used this barrier before, or have ended; all /, 'or of several');
+# Some that are missing have used the barrier, others have not: another process has not come to it yet.
+my $some = sub { return DMI::LookText::threads({ members => [member(1, barriers => [map { { barrier => '0x10', thread => $_ } } 1, 2], threads => [$at->(1), @_])],
+  objects => { 'barrier 0x10' => { arrived => 1, needed => 3, owner => 1 } } }) };
+like($some->(thread(2)), qr/, 1 of 3 have come; still missing:\n      thread 2 of process 0 \(h1\): outside[^\n]*\n      and 1 more, which has not used this barrier yet, or has ended$/m,
+  'those that are missing and not known are counted');
+unlike($some->(thread(2)), qr/DEADLOCK/, 'one that computes may come');
+# Nobody can come any more.
+my $verdict = qr/^DEADLOCK: nobody is left who could come to the barrier at 0x10: 1 of 2 have come, and all threads wait at barriers or for each other\n\z/m;
+my $joins = sub { return thread(9, 'thread', joins => { member => 1, number => $_[0] }) };
+like($nobody->(), $verdict, 'one thread at a barrier for two is a deadlock');
+like($nobody->($joins->(1), thread(5, undef, who => 'other', call => undef)), $verdict, 'so it is if another one waits for its end');
+unlike($nobody->(@$_), qr/DEADLOCK/, 'but not beside ' . ($_->[0]{waits} // 'one that computes'))
+  for [thread(2)], [$joins->(7)], [thread(2, 'poll')], [thread(2, 'page')], [thread(2, 'lock')], [thread(2, 'suspend')];
+unlike(DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'barrier', size => 2, ns => 1e6)])], objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 1 } } }),
+  qr/DEADLOCK/, 'nor after a moment');
 like(DMI::LookText::threads({ members => [member(1, threads => [thread(5, undef, who => 'other', call => undef)]), member(2, threads => [thread(1)])], objects => {} }),
   qr/^process 0 \(h1\)\n  no threads\n\nprocess 1 \(h2\)\n  thread 1 [^\n]*\n\z/, 'a process that has no threads');
 my $passing = sub { return DMI::LookText::threads({ members => [@_, member(1, barriers => [map { { barrier => '0x10', thread => $_ } } 1 .. 2], threads => [map { thread($_, 'barrier', size => 3, ns => 1e6) } 1 .. 2])],

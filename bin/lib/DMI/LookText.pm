@@ -280,9 +280,10 @@ sub barrier_text {
   my $object = $waits->object($thread);
   my @missing = $waits->missing($thread);
   my @silent = grep { $_->{silent} } $waits->members;
-  my $left = defined $object->{arrived} ? $object->{needed} - $object->{arrived} : undef;
+  my $left = $waits->left($thread);
   # Threads that have gone on meanwhile make a count that does not fit the list.
-  my $fits = defined $left && (!@missing || @silent || $left == @missing);
+  # After a moment it is no such count: then some of those that are missing are not known.
+  my $fits = defined $left && (!@missing || @silent || $left == @missing || ($left > @missing && $thread->{ns} >= $MOMENT));
   my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
@@ -290,6 +291,8 @@ sub barrier_text {
   # Threads of processes that give no answer are not known.
   push @who, map { 'perhaps threads of ' . plain($waits->process_name($_->{member})) . ', which gives no answer' } @silent
     if !defined $left || $left > @missing;
+  push @who, 'and ' . ($left - @missing) . ' more, which ' . ($left - @missing == 1 ? 'has' : 'have') . ' not used this barrier yet, or ' . ($left - @missing == 1 ? 'has' : 'have') . ' ended'
+    if $fits && @missing && !@silent && $left > @missing;
   return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
   # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
   return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
@@ -422,6 +425,11 @@ sub deadlocks {
   for my $circle ($waits->deadlocks) {
     $text .= "\nDEADLOCK: none of these threads can go on\n";
     $text .= '  ' . $waits->thread_name($_) . ', in ' . call($_) . ', waits ' . wait_text($waits, $_) . "\n" for @$circle;
+  }
+  for my $thread ($waits->unreachable($MOMENT)) {
+    my $object = $waits->object($thread);
+    $text .= "\nDEADLOCK: nobody is left who could come to the barrier at " . address($thread)
+      . ": $object->{arrived} of $object->{needed} have come, and all threads wait at barriers or for each other\n";
   }
   return $text;
 }

@@ -96,6 +96,35 @@ sub missing {
     map { $self->{thread}{$_} } sort keys %$users;
 }
 
+# How many threads must still come to the barrier at which this one waits; undef: not known.
+sub left {
+  my ($self, $thread) = @_;
+  my $object = $self->object($thread);
+  return defined $object->{arrived} ? $object->{needed} - $object->{arrived} : undef;
+}
+
+# Threads that wait at barriers to which nobody is left who could come, one of each barrier.  That is
+# known only if all threads have waited for `moment` ns or longer, at barriers, for locks of each
+# other or for the end of each other.
+sub unreachable {
+  my ($self, $moment) = @_;
+  my %first;
+  return () if grep { $_->{silent} } $self->members;
+  for my $thread ($self->threads) {
+    my $waits = $thread->{waits} // '';
+    next if !$waits && $thread->{who} eq 'other' && !defined $thread->{call};    # it does nothing with DMI
+    return () if !$waits || $thread->{ns} < $moment;
+    if ($waits eq 'barrier') {
+      my $left = $self->left($thread);
+      return () if !defined $left || $left < 1;
+      $first{ $thread->{addr} } //= $thread if $left > $self->missing($thread);    # else it may be in a circle
+    } elsif (!$self->needs($thread)) {
+      return ();
+    }
+  }
+  return map { $first{$_} } sort keys %first;
+}
+
 # ---- Deadlocks ---------------------------------------------------------------------------------
 
 # The threads without which this one cannot go on.
