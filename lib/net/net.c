@@ -9,11 +9,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -250,11 +253,26 @@ static void begin_loop(struct dmi_net *net) {
   watch_signals(net);
 }
 
-/* Makes a network that does not listen yet. NULL: no memory. */
+/* libev, which ends the process if it gets none, can have a descriptor to wake its loop. */
+static bool may_wake(void) {
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  if (fd >= 0) (void)close(fd);
+  return fd >= 0;
+}
+
+/* A descriptor was not to be had. */
+static const char *not_made(int error) {
+  return error == EMFILE || error == ENFILE
+             ? "the system allows no more open files, which the network needs (ulimit -n)"
+             : "there is no memory for the network";
+}
+
+/* Makes a network that does not listen yet. NULL: *why says why not. */
 static struct dmi_net *make(const struct dmi_net_config *config,
-                            const struct dmi_net_handler *handler,
-                            struct dmi_transport *transport) {
+                            const struct dmi_net_handler *handler, struct dmi_transport *transport,
+                            const char **why) {
   struct dmi_net *net = calloc(1, sizeof *net);
+  *why = "there is no memory for the network";
   if (net == NULL) return NULL;
   net->transport = transport;
   net->config = *config;
@@ -268,13 +286,22 @@ static struct dmi_net *make(const struct dmi_net_config *config,
   net->next_temp = DMI_NET_TEMP + 1;
   net->loop = ev_loop_new(EVFLAG_AUTO);
   if (net->loop == NULL) goto err_net;
-  if (!dmi_lend_open(net)) goto err_loop;
+  if (!dmi_lend_open(net)) {
+    *why = not_made(errno);
+    goto err_loop;
+  }
+  if (!may_wake()) {
+    *why = not_made(errno);
+    goto err_lend;
+  }
   dmi_mutex_init(&net->work_lock, DMI_RANK_WORK);
   dmi_mutex_init(&net->temp_lock, DMI_RANK_TEMP);
   dmi_mutex_init(&net->beside_lock, DMI_RANK_LEAF);
   begin_loop(net);
   return net;
 
+err_lend:
+  dmi_lend_close(net);
 err_loop:
   ev_loop_destroy(net->loop);
 err_net:
@@ -315,8 +342,7 @@ struct dmi_net *dmi_net_open(const struct dmi_net_config *config,
                              const struct dmi_net_handler *handler, const char **why) {
   struct dmi_transport *transport = open_transport(config, why);
   if (transport == NULL) return NULL;
-  struct dmi_net *net = make(config, handler, transport);
-  *why = "there is no memory for the network";
+  struct dmi_net *net = make(config, handler, transport, why);
   if (net == NULL) goto err_transport;
   net->transport->dead_after = config->dead_after;
   if (!dmi_accept_open(net, why)) goto err_net;
@@ -337,9 +363,8 @@ struct dmi_net *dmi_net_open_beside(struct dmi_net *first, const struct dmi_net_
   config.stream = NULL; /* users are told only about the first network's connections */
   struct dmi_net_handler unsignalled = *handler;
   unsignalled.signal = NULL; /* a signal belongs to one loop, which is the first one's */
-  struct dmi_net *net = make(&config, &unsignalled, first->transport);
+  struct dmi_net *net = make(&config, &unsignalled, first->transport, why);
   sodium_memzero(&config, sizeof config);
-  *why = "there is no memory for the network of pulses";
   if (net == NULL) return NULL;
   net->first = first;
   net->port = first->port;

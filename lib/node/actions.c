@@ -264,6 +264,7 @@ static void say_witness(struct dmi_process *process) {
 
 static void joined(struct dmi_process *process, const struct dmi_mact *act) {
   char program[33];
+  if (process->takes_no_part) return; /* DMI_main does not begin */
   process->dmi_id = act->dmi_id;
   dmi_stream_is(&process->stream, act->dmi_id);
   atomic_store(&process->access.active, 1);

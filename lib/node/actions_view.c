@@ -56,13 +56,6 @@ static struct dmi_uids *members(struct dmi_process *process) {
   return uids;
 }
 
-/* It cannot take part in the program: the others take it for lost, which it may be. */
-static void give_up(struct dmi_process *process) {
-  process->exit_code = 1;
-  dmi_net_expect_close(process->access.net);
-  dmi_net_stop(process->access.net);
-}
-
 /* Nothing of those that the others have removed may come any more, also if they live.  Until all
  * have recovered, all messages come in this thread: so what was held is handled before what comes
  * behind it. */
@@ -91,7 +84,7 @@ void dmi_actions_view(struct dmi_process *process, const struct dmi_mact *act) {
   }
   if (process->remote) process->program.remote->view(process->remote, act);
   if (process->teams) process->program.team->view(process->teams, act);
-  if (!dmi_pulser_view(process, act)) give_up(process);
+  process->takes_no_part = !dmi_pulser_view(process, act);
   dmi_tracer_view(process);
   dmi_actions_coordinator(process);
 }

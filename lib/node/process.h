@@ -112,13 +112,14 @@ struct dmi_process {
   struct dmi_contact *contact;
   struct dmi_parent *parent; /* NULL: no parent is followed */
   struct dmi_seed seed;
-  int signals;       /* count: the first of any kind, and each SIGINT after it */
-  int exit_code;     /* also of a process that could not start; 0 there: DMI_EXIT_FAILED */
-  bool finished;     /* the program, or this process's part in it, has ended in order */
-  bool ended;        /* everything but the stream was freed */
-  bool cut_off;      /* the end does not wait for threads; their calls get no answer any more */
-  bool trust_warned; /* that --trust-refused does not count */
-  uint32_t losses;   /* members that were lost, since this process knows of members */
+  int signals;        /* count: the first of any kind, and each SIGINT after it */
+  int exit_code;      /* also of a process that could not start; 0 there: DMI_EXIT_FAILED */
+  bool finished;      /* the program, or this process's part in it, has ended in order */
+  bool ended;         /* everything but the stream was freed */
+  bool takes_no_part; /* it has no thread for pulses: it ends, and the others lose it */
+  bool cut_off;       /* the end does not wait for threads; their calls get no answer any more */
+  bool trust_warned;  /* that --trust-refused does not count */
+  uint32_t losses;    /* members that were lost, since this process knows of members */
 
   dmi_id_t dmi_id;
   struct dmi_status recover_now; /* done when DMI_recover is to run here, or can never be */

@@ -420,7 +420,7 @@ bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view) {
     pulser->failed = begins && !(start_lease(pulser) && start_thread(pulser));
   }
   if (!pulser->failed) return true;
-  dmi_say(&process->stream, DMI_LOG_ERROR, "start", "%s", why);
+  dmi_actions_fatal(process, why);
   return false;
 }
 

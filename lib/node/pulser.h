@@ -12,7 +12,7 @@
 
 /* A view was published.  With the first one the thread begins: also with dead_after 0, as others
  * may miss this process.  False: the system does not allow it; a line has said so, and this process
- * cannot take part. */
+ * ends, as it cannot take part. */
 bool dmi_pulser_view(struct dmi_process *process, const struct dmi_mact *view);
 
 /* What membership asks of it, if the program survives losses; its argument is the process. */

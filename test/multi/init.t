@@ -26,4 +26,25 @@ my $refused = $t->spawn([$t->build . '/bin/dmirun', -l => 0, -i => '127.0.0.1', 
 $refused->wait_exit(2);
 like($refused->err, qr/^dmi: kiwi: a process that joins \(dmirun -i\) has no arguments, as DMI_main does not run in it /m,
   'arguments of a process that joins are refused');
+# A process that may not open all the files that it needs says so and ends; it does not begin DMI_main.
+my $refused_files = 0;
+for my $limit (8 .. 30) {
+  my $short = $t->spawn(['sh', '-c', "ulimit -n $limit; exec \"\$0\" \"\$\@\"", $t->build . '/bin/dmirun', -l => 0, $program, 'plum'],
+    name => "$limit files", env => { INIT_WORD => 'apple' });
+  $t->wait_until(sub { return $short->out =~ /^begun$/m || $short->_ended }, "with $limit files it begins or ends");
+  if (!defined $short->{status}) {
+    $short->kill_now;
+    $short->wait_exit(signal => 'KILL');
+    last;
+  }
+  if ($short->err !~ /^=== initialized ===$/m) {    # Perl could not run dmirun
+    $short->wait_exit($short->{status} >> 8);
+    next;
+  }
+  $refused_files++;
+  $short->wait_exit(1);
+  like($short->err, qr/^dmi: [^\n]*\(ulimit -n[^\n]*\)/m, "$limit files: it says what is short");
+  unlike($short->out, qr/^begun$/m, 'and does not begin');
+}
+cmp_ok($refused_files, '>', 0, 'there were too few files');
 $t->done;
