@@ -320,9 +320,12 @@ static void member_lost(struct dmi_process *process, const struct dmi_mact *act)
 
 /* The thread that would run DMI_main in the first process runs DMI_recover. */
 static void main_lost(struct dmi_process *process, const struct dmi_mact *act) {
+  const struct dmi_peer *own = dmi_member_peer(process->member, process->access.core.self);
+  char name[DMI_NAME_TEXT] = "this process";
+  if (own) dmi_info_name(name, own->dmi_id, &own->info);
   dmi_say(&process->stream, DMI_LOG_WARN, "member",
-          "DMI_main was lost with process %" PRIu32 ": DMI_recover goes on in this process",
-          act->dmi_id.n);
+          "DMI_main was lost with process %" PRIu32 ": DMI_recover goes on in %s", act->dmi_id.n,
+          name);
   process->main_lost_with = act->dmi_id;
   dmi_threads_main_begins(process);
   dmi_status_done(&process->recover_now, DMI_OK);

@@ -50,7 +50,7 @@ sub by_id {
   my ($lost) = $third->events('member_lost');
   my ($begun) = $first->events('joined');
   is_deeply([@$lost{qw(member id)}], [$begun->{member}, 0], 'the event says who');
-  $second->expect_err(qr/^dmi: DMI_main was lost with process 0: DMI_recover goes on in this process$/m);
+  $second->expect_err(qr/^dmi: DMI_main was lost with process 0: DMI_recover goes on in process $id \(\S+\)$/m);
   $second->kill_now;
   $third->expect_out(qr/^recovered from the loss of $id: 42$/m);
   $third->expect_err(qr/^dmi: process $id \(\S+\) is lost; .*the program goes on with 1 process$/m);
