@@ -246,7 +246,7 @@ static bool is_one(const struct dmi_addr *addr) {
 }
 
 bool dmi_accept_open(struct dmi_net *net, const char **why) {
-  static _Thread_local char text[DMI_NET_WHY];
+  char *text = dmi_net_why_not();
   struct dmi_addr at = {.port = net->config.listen_port};
   int error = net->transport->ops->listen(net->transport, &at);
   if (error < 0) {

@@ -210,15 +210,20 @@ struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind) {
   return hello;
 }
 
+char *dmi_net_why_not(void) {
+  static _Thread_local char text[DMI_NET_WHY];
+  return text;
+}
+
 /* The transport of the configuration, or TCP. NULL: *why says why not. */
 static struct dmi_transport *open_transport(const struct dmi_net_config *config, const char **why) {
-  static _Thread_local char text[DMI_NET_WHY];
+  char *text = dmi_net_why_not();
   const char *reason;
   if (config->transport != NULL) return config->transport;
   struct dmi_transport *tcp = dmi_tcp_open(config->bind, &reason);
   *why = "there is no memory for the network";
   if (tcp != NULL || reason == NULL) return tcp;
-  snprintf(text, sizeof text, "cannot find the address '%.200s': %s; check dmirun's option --bind",
+  snprintf(text, DMI_NET_WHY, "cannot find the address '%.200s': %s; check dmirun's option --bind",
            config->bind, reason);
   *why = text;
   return NULL;

@@ -325,6 +325,9 @@ double dmi_net_now(void);
 bool dmi_net_need_daemon(struct dmi_net_peer *peer);
 void dmi_net_wake(struct dmi_net *net);
 bool dmi_net_is_daemon(struct dmi_net *net); /* true in its daemon thread */
+/* For the reason why no network was opened, DMI_NET_WHY bytes of the calling thread.  Only one: a
+ * program that loads the library while it runs (Python) has little room for such memory. */
+char *dmi_net_why_not(void);
 struct dmi_hello dmi_net_hello(struct dmi_net *net, uint8_t kind);
 
 /* peer.c */
