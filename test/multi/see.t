@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use DMIPython;
 use DMITest;
 use JSON::PP ();
 use POSIX qw(WUNTRACED);
@@ -171,10 +172,14 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
     return $dumps->err;
   };
   my $none = $t->dir . '/no-dump';
-  is($limited->($none), "dmirun: --dump $none: File too large\n", '--dump when no file may grow');
-  ok(!-e $none, 'leaves no empty file');
-  $limited->($file);
-  ok(-e $file, 'but one that was there');
+  SKIP: {
+    skip 'the thread sanitizer itself writes a file before the program begins', 5
+      if DMIPython::variable($t->build, 'DMI_SANITIZER') =~ /thread/;
+    is($limited->($none), "dmirun: --dump $none: File too large\n", '--dump when no file may grow');
+    ok(!-e $none, 'leaves no empty file');
+    $limited->($file);
+    ok(-e $file, 'but one that was there');
+  }
 
   stop($second);
   print $writer "go\n";
