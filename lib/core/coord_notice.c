@@ -144,8 +144,8 @@ void dmi_coord_welcome_taken(struct dmi_member *m) {
 
 /* Also for a process that has asked to leave already, because each DMI_OPEN notice can be
  * answered by a successful welcome. The caller gets its answer when the process knows of the
- * welcome, so that it accepts threads from then on; and, with `survive`, when it could go on
- * without the others, so that from then on the program survives the loss of any process. */
+ * welcome, so that it accepts threads from then on; and, with `survive`, when the program
+ * survives the loss of any process from then on. */
 bool dmi_coord_on_welcome(struct dmi_member *m, struct dmi_record *asker,
                           const struct dmi_msg *msg) {
   struct dmi_caller caller = {asker->uid, msg->member.op};

@@ -342,10 +342,6 @@ bool dmi_pulse_leased(struct dmi_pulse *p, dmi_uid_t uid) {
   return uid == p->config.self || (peer && peer->leased);
 }
 
-uint64_t dmi_pulse_leases(const struct dmi_pulse *p) {
-  return p->leases;
-}
-
 dmi_ms_t dmi_pulse_lease(const struct dmi_pulse *p, dmi_ms_t now) {
   return p->lease > now ? p->lease - now : 0;
 }

@@ -187,8 +187,6 @@ bool dmi_pulse_frozen(const struct dmi_pulse *pulse);
 dmi_ms_t dmi_pulse_lease(const struct dmi_pulse *pulse, dmi_ms_t now); /* what is left of it */
 /* Has this process, since it leads, given one to `uid`? */
 bool dmi_pulse_leased(struct dmi_pulse *pulse, dmi_uid_t uid);
-/* How many processes have got their first one of this process so far. */
-uint64_t dmi_pulse_leases(const struct dmi_pulse *pulse);
 /* For ACCEPT: whose vote is the heavier one, and the ballot of the newest view. */
 dmi_uid_t dmi_pulse_tie(const struct dmi_pulse *pulse);
 uint64_t dmi_pulse_ballot(const struct dmi_pulse *pulse);

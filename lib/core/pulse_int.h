@@ -127,8 +127,7 @@ struct dmi_pulse {
     uint32_t num;
   } peers; /* by uid */
   /* times */
-  dmi_ms_t due;    /* as dmi_pulse_wake said last */
-  uint64_t leases; /* peers that became `leased` */
+  dmi_ms_t due; /* as dmi_pulse_wake said last */
   dmi_ms_t next_pulse;
   dmi_ms_t lease; /* until then */
   dmi_ms_t woke;  /* when it came late last: what the others have said since may not be here yet */

@@ -128,10 +128,7 @@ bool dmi_pulse_on_pulse(struct dmi_pulse *p, dmi_uid_t from, const struct dmi_ms
   answer->pulse_ok.sent = msg->pulse.sent;
   answer->pulse_ok.ballot = msg->pulse.ballot;
   answer->pulse_ok.left = left;
-  if (leader && left && !peer->leased) {
-    peer->leased = true;
-    p->leases++;
-  }
+  peer->leased |= leader && left;
   if (!leader) dmi_crash_known(p, msg->pulse.known); /* last: it moves the records of peers */
   return true;
 }

@@ -61,7 +61,6 @@ struct dmi_pulser {
   bool refused;         /* the daemon asked whether it may make a view, and may not: it is told */
   bool awaits_lease;    /* likewise, whether somebody has a lease by this process, and has none */
   bool sends;           /* the thread is sending what was decided last */
-  uint64_t leases;      /* given, and sent (dmi_pulse_leases) */
   bool posted;          /* it was told that there are some */
   struct dmi_post post; /* how */
 };

@@ -138,13 +138,12 @@ static bool keep_news(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool
   return has_news(pulser);
 }
 
-/* The answers have been sent, so that those leases are given whatever becomes of this process. */
-static bool note_leases(struct dmi_pulser *pulser) {
-  uint64_t before = pulser->leases;
+/* With the lock held: a lease that an answer gives is given now, whatever becomes of this process.
+ */
+static bool sending_ends(struct dmi_pulser *pulser) {
   pulser->sends = false;
-  pulser->leases = dmi_pulse_leases(pulser->core);
-  if (!pulser->awaits_lease || pulser->leases == before) return false;
-  pulser->awaits_lease = false;
+  if (!pulser->awaits_lease) return false;
+  pulser->awaits_lease = false; /* if it still has none it asks again */
   (void)add_news(pulser, DMI_NEWS_MAY_CHANGE);
   return has_news(pulser);
 }
@@ -192,7 +191,7 @@ void dmi_pulser_carry(struct dmi_pulser *pulser, struct dmi_pulse_out *out, bool
   if (thread) {
     send_all(pulser, out);
     dmi_mutex_lock(&pulser->lock);
-    tell |= note_leases(pulser);
+    tell |= sending_ends(pulser);
     dmi_mutex_unlock(&pulser->lock);
   } else if (pulser->net) {
     dmi_net_post(pulser->net); /* it obeys orders, and sets its timer again */

@@ -81,7 +81,6 @@ static bool on_leased(void *arg, dmi_uid_t uid) {
   bool leased;
   dmi_mutex_lock(&pulser->lock);
   leased = !pulser->sends && dmi_pulse_leased(pulser->core, uid);
-  if (pulser->sends) pulser->leases = UINT64_MAX; /* then it is told in any case */
   pulser->awaits_lease |= !leased;
   dmi_mutex_unlock(&pulser->lock);
   return leased;

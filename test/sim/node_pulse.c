@@ -97,7 +97,7 @@ static void send(struct node *node, struct dmi_pulse_act *act) {
   if (to) {
     if (act->msg.type == DMI_CTL_PULSE_OK && act->msg.pulse_ok.left &&
         DMI_BALLOT_UID(node->pulse->promised) == node->m->uid)
-      to->was_leased = true;
+      to->was_leased = node->gave_lease = true;
     sim_letter(node, to, (struct sim_letter){.msg = act->msg, .uid = node->m->uid});
     memset(&act->msg, 0, sizeof(act->msg));
   }
@@ -222,7 +222,6 @@ static bool on_leased(void *arg, dmi_uid_t uid) {
   struct node *node = arg;
   if (dmi_pulse_leased(node->pulse, uid)) return true;
   node->awaits_lease = true;
-  node->leases = dmi_pulse_leases(node->pulse);
   return false;
 }
 
@@ -367,8 +366,8 @@ static bool may_change_now(struct node *node) {
 }
 
 static bool has_given_lease(struct node *node) {
-  if (!node->awaits_lease || node->leases == dmi_pulse_leases(node->pulse)) return false;
-  node->awaits_lease = false;
+  if (!node->awaits_lease || !node->gave_lease) return false;
+  node->awaits_lease = node->gave_lease = false;
   return true;
 }
 

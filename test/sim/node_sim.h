@@ -129,11 +129,11 @@ struct node {
   bool started, astray, no_lease, noted;
   bool change_refused; /* sim_agree_survive.may_change */
   bool was_leased;     /* a coordinator has given it a lease, with --agree */
-  bool awaits_lease;   /* ....leased was false, when so many leases had been given */
-  uint64_t leases;
-  bool ready;         /* it has recovered, and waits for the others */
-  uint8_t cut;        /* 1: nothing arrives there, 2: nothing arrives of it */
-  uint64_t heard;     /* number of the newest view that it knows */
+  bool awaits_lease;   /* ....leased was false */
+  bool gave_lease; /* its pulse thread has answered a pulse with one, since it was told of that */
+  bool ready;      /* it has recovered, and waits for the others */
+  uint8_t cut;     /* 1: nothing arrives there, 2: nothing arrives of it */
+  uint64_t heard;  /* number of the newest view that it knows */
   uint64_t all_taken; /* number of the last one that it knows all to have taken */
   /* --agree: its pulse thread, with its clock; what that has for the daemon */
   struct dmi_pulse *pulse;
