@@ -16,7 +16,8 @@
 static enum dmi_dial_outcome not_dmi(struct dmi_dial *dial) {
   snprintf(dial->why, sizeof dial->why, "what answers at %s port %u does not speak DMI: %s",
            dial->host, dial->port,
-           dial->join ? DMI_NET_JOIN_ADVICE : "has it ended, and something else taken its port?");
+           dial->join ? dial->net->config.join_advice
+                      : "has it ended, and something else taken its port?");
   return DMI_CALLER_FAILED;
 }
 

@@ -140,7 +140,7 @@ static bool may_pass(struct dmi_dial *dial, int error) {
 }
 
 static void no_connection(struct dmi_dial *dial, int error) {
-  const char *hint = dial->join ? DMI_NET_JOIN_ADVICE : PEER_ADVICE;
+  const char *hint = dial->join ? dial->net->config.join_advice : PEER_ADVICE;
   dial->refused = error == ECONNREFUSED;
   if (may_pass(dial, error)) {
     once_more(dial);
@@ -215,7 +215,7 @@ static void closed(struct dmi_dial *dial, int error) {
   snprintf(dial->why, sizeof dial->why,
            "%s port %u closed the connection at once, so it is perhaps no DMI program%s%s: %s",
            dial->host, dial->port, error != 0 ? ", " : "", error != 0 ? strerror(error) : "",
-           DMI_NET_JOIN_ADVICE);
+           dial->net->config.join_advice);
   failed(dial, false);
 }
 
@@ -306,11 +306,11 @@ static void on_patience(struct ev_loop *loop, struct ev_timer *timer, int events
     snprintf(dial->why, sizeof dial->why,
              "%s port %u accepts connections but does not answer (waited %.0f s), so it is no DMI "
              "program, or one that hangs or is stopped (ps shows T): %s",
-             dial->host, dial->port, tried, DMI_NET_JOIN_ADVICE);
+             dial->host, dial->port, tried, dial->net->config.join_advice);
   } else {
-    snprintf(dial->why, sizeof dial->why, "%s port %u does not answer (tried for %.0f s): %s",
-             dial->host, dial->port, tried,
-             DMI_NET_JOIN_ADVICE ", and whether a firewall is between");
+    snprintf(dial->why, sizeof dial->why,
+             "%s port %u does not answer (tried for %.0f s): %s, and whether a firewall is between",
+             dial->host, dial->port, tried, dial->net->config.join_advice);
   }
   failed(dial, false);
 }

@@ -112,8 +112,8 @@ void dmi_net_join(struct dmi_net *net, const char *host, uint16_t port) {
   if (dial != NULL) {
     snprintf(dial->host, sizeof dial->host, "%s", host);
     dial->port = port;
-    snprintf(dial->why, sizeof dial->why, "cannot find host '%.200s': %s; " DMI_NET_JOIN_ADVICE,
-             host, gai_strerror(error));
+    snprintf(dial->why, sizeof dial->why, "cannot find host '%.200s': %s; %s", host,
+             gai_strerror(error), net->config.join_advice);
     size_t at = 0;
     for (struct addrinfo *info = found; info != NULL; info = info->ai_next) {
       struct sockaddr_storage name = {0};

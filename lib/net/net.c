@@ -281,6 +281,8 @@ static struct dmi_net *make(const struct dmi_net_config *config,
   if (net == NULL) return NULL;
   net->transport = transport;
   net->config = *config;
+  if (net->config.join_advice == NULL)
+    net->config.join_advice = "check dmirun's options -i HOST and -p PORT";
   net->stream = config->stream ? config->stream : &dmi_stream_none;
   net->config.name[sizeof net->config.name - 1] = '\0';
   net->encrypt = config->encrypt;

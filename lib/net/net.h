@@ -25,9 +25,7 @@
 #include "msg/addr.h"
 #include "msg/msg.h"
 
-#define DMI_NET_WHY 600 /* bytes of a text that says why */
-/* Advice for a user whose process cannot join, at the end of such a text or within it. */
-#define DMI_NET_JOIN_ADVICE "check dmirun's options -i HOST and -p PORT"
+#define DMI_NET_WHY 800 /* bytes of a text that says why: it may name a host twice */
 
 struct dmi_net;
 struct dmi_stream;
@@ -53,6 +51,8 @@ struct dmi_net_config {
   bool shm; /* connections with processes of this host and user go through shared memory */
   size_t common; /* with `shm`: bytes of memory that these have in common; 0: none */
   struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
+  /* for a user whose process cannot join: what to check. NULL: the options of dmirun */
+  const char *join_advice;
 };
 
 struct dmi_net_handler {

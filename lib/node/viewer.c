@@ -35,6 +35,7 @@ struct view {
   uint32_t temp;               /* the process that is asked; 0: none yet */
   char host[DMI_CONTACT_HOST]; /* where it was asked */
   uint16_t port;
+  char advice[DMI_CONTACT_HOST + 60]; /* if it cannot be asked there */
   uint32_t asked, heard;
   bool failed;
   size_t length;
@@ -91,24 +92,10 @@ static void on_input(struct ev_loop *loop, struct ev_io *io, int events) {
 /* ---- The network ------------------------------------------------------------------------------
  */
 
-/* Who looks may have given neither of the options that the advice names. */
-static void not_joined(struct view *view, const char *why) {
-  const char *advice = strstr(why, DMI_NET_JOIN_ADVICE);
-  bool colon = strchr(view->host, ':') != NULL;
-  char text[DMI_NET_WHY + DMI_CONTACT_HOST];
-  if (advice) {
-    snprintf(text, sizeof text, "%.*scheck host and port: %s%s%s:%u was asked%s",
-             (int)(advice - why), why, colon ? "[" : "", view->host, colon ? "]" : "", view->port,
-             advice + strlen(DMI_NET_JOIN_ADVICE));
-    why = text;
-  }
-  end(view, why);
-}
-
 static void on_joined(void *arg, uint32_t temp, const char *why) {
   struct view *view = arg;
   if (why) {
-    not_joined(view, why);
+    end(view, why);
     return;
   }
   view->temp = temp;
@@ -165,6 +152,11 @@ static struct dmi_net *open_net(struct view *view, const struct dmi_self *self, 
                                     .joined = on_joined,
                                     .posted = on_posted};
   struct dmi_net *net = NULL;
+  const bool colon = strchr(view->host, ':') != NULL;
+  /* Who looks may have given neither of the options of dmirun. */
+  snprintf(view->advice, sizeof view->advice, "check host and port: %s%s%s:%u was asked",
+           colon ? "[" : "", view->host, colon ? "]" : "", view->port);
+  config.join_advice = view->advice;
   config.listen_port = 0; /* any */
   *why = NULL;            /* a line has said it */
   if (dmi_key_read(config.key, view->config->key_file, view->config->key_fd, view->stream))
