@@ -311,7 +311,9 @@ static bool say_places(struct work *work) {
   }
   if (!work->lines) {
     struct dmi_safe line = {.len = 0};
-    dmi_safe_add(&line, "dmi: (compile with -g for the lines)");
+    dmi_safe_add(&line, "dmi: (");
+    dmi_safe_add(&line, dmi_where_missing());
+    dmi_safe_add(&line, ")");
     dmi_safe_write(&line, STDERR_FILENO);
   }
   return true;

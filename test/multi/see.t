@@ -345,9 +345,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $first->expect_out(qr/^begins/m);
   $put->() or die;
   like(look_until($first, qr/DMI_join/, '--threads'), qr/DMI_join at \S*replaced\S*\+0x[0-9a-f]+.* \(no lines, as the program's file was replaced after it began\)/, 'why there are no lines');
-  stop($_) for $first, $second;
-  $_->kill_now for $first, $second;
-  $_->wait_exit(signal => 'KILL') for $first, $second;
+  away($first, $second);
 }
 
 # Whom to ask is not written as it should be.
