@@ -98,14 +98,13 @@ sub _sums_of {
     threads => $now->{threads}, faults => $now->{faults_now}, map { $_ => ($now->{pool} // {})->{$_} } qw(used limit) } } @members);
 }
 
-
 sub status {
   my ($all, $width) = @_;
   my (@rows, @silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
     push @stay, "process $member->{process} is to leave: " . plain($self->{stays}) . "\n" if $self && defined $self->{stays};
-    my $state = $self ? $self->{state} : $member->{silent} ? 'SILENT' : $member->{state};
+    my $state = $member->{silent} && !$self ? 'SILENT' : $member->{state};
     $state .= ', first' if $member->{coordinator} && @{ $all->{members} } > 1;
     push @silent, $member if $member->{silent};
     my @row = ($member->{process}, host($member), $state);

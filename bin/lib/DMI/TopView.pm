@@ -102,7 +102,7 @@ sub _row {
   my ($self, $member, $seen) = @_;
   my $now = $member->{process_now};
   my %row = (uid => $member->{member}, map { $_ => $member->{$_} } qw(process host tag pid cores silent));
-  $row{state} = $now ? $now->{state} : $member->{silent} ? 'SILENT' : $member->{state};
+  $row{state} = $member->{silent} && !$now ? 'SILENT' : $member->{state};
   $row{state} .= ', first' if $member->{coordinator} && @{ $self->{all}{members} } > 1;
   return \%row unless $now && ref $now->{pool};
   %row = (%row, %{ $self->{waits}{ $member->{member} } // {} });

@@ -67,7 +67,7 @@ sub text {
   $text .= _metric(answers => gauge => '1: the process has answered; 0: it is stopped, its DMI_function takes long, or its machine is silent.',
     map { [_labels($_), $_->{silent} ? 0 : 1] } @members);
   $text .= _metric(state_info => gauge => 'What a process is in the program (its state), and whether it is the coordinator.',
-    map { [_labels($_, state => $_->{process_now} ? $_->{process_now}{state} : $_->{state}, coordinator => $_->{coordinator} ? 'yes' : 'no'), 1] } @members);
+    map { [_labels($_, state => $_->{state}, coordinator => $_->{coordinator} ? 'yes' : 'no'), 1] } @members);
   for my $row (@rows) {
     my ($name, $kind, $help, @path) = @$row;
     my @lines;

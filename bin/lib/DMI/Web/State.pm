@@ -19,7 +19,7 @@ sub _member {
     member => 0 + $member->{member},
     process => 0 + $member->{process},
     host => DMI::LookText::host($member),
-    state => $member->{silent} ? 'silent' : DMI::LookText::plain($now ? $now->{state} : $member->{state}),
+    state => $member->{silent} ? 'silent' : DMI::LookText::plain($member->{state}),
     pid => _number($member->{pid}),
     cores => _number($member->{cores}),
     first => $member->{coordinator} ? 1 : 0,
