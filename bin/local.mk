@@ -59,12 +59,13 @@ dist_perldmi_DATA = $(addprefix bin/lib/DMI/, \
 	TopView.pm \
 	Values.pm \
 	Waits.pm \
+	Watch.pm \
 	Way.pm \
 	Web.pm)
 perldmiwaydir = $(perldmidir)/Way
 dist_perldmiway_DATA = $(addprefix bin/lib/DMI/Way/,Slurm.pm Ssh.pm)
 perldmiwebdir = $(perldmidir)/Web
-dist_perldmiweb_DATA = $(addprefix bin/lib/DMI/Web/,Metrics.pm Pace.pm Server.pm Start.pm State.pm Watch.pm page.css page.html page.js)
+dist_perldmiweb_DATA = $(addprefix bin/lib/DMI/Web/,Metrics.pm Pace.pm Server.pm Start.pm State.pm page.css page.html page.js)
 
 # bash finds them by the name of the command.
 completionsdir = $(datadir)/bash-completion/completions

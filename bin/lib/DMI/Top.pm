@@ -10,7 +10,7 @@ use warnings;
 use DMI::Key ();
 use DMI::LookText ();
 use DMI::TopView;
-use DMI::Web::Watch ();
+use DMI::Watch ();
 use IO::Handle ();
 use POSIX ();
 use Time::HiRes ();
@@ -53,7 +53,7 @@ sub new {
   my $self = bless { view => DMI::TopView->new, parent => $parent_lives, asked => 0 }, $class;
   # A descriptor can be read only once.
   my $key = defined $ENV{DMI_KEY_FD} ? DMI::Key->from_descriptor($ENV{DMI_KEY_FD}) : undef;
-  $self->{watch} = DMI::Web::Watch->new(command => [$viewer], key => $key, collects => 1, wait => sub { $self->_wait($_[0]) });
+  $self->{watch} = DMI::Watch->new(command => [$viewer], key => $key, collects => 1, wait => sub { $self->_wait($_[0]) });
   return $self;
 }
 

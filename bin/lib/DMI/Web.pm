@@ -1,6 +1,6 @@
 # Web.pm - dmirun --web: a page that shows a running program, and its metrics (docs/web.md).
 #
-# Three processes: this one looks at the program (Web/Watch.pm) and says what it means; dmi-web serves it
+# Three processes: this one looks at the program (Watch.pm) and says what it means; dmi-web serves it
 # (Web/Server.pm); and one that asks, behind DMI::Look.  Nothing is asked while no page is open and
 # no metrics are wanted.
 package DMI::Web;
@@ -9,11 +9,11 @@ use strict;
 use warnings;
 use DMI::Json ();
 use DMI::Key ();
+use DMI::Watch ();
 use DMI::Web::Metrics ();
 use DMI::Web::Pace ();
 use DMI::Web::Server ();
 use DMI::Web::State ();
-use DMI::Web::Watch ();
 use POSIX ();
 use Sys::Hostname qw(hostname);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
@@ -39,7 +39,7 @@ sub new {
   my $self = bless {
     server => $server,
     url => "http://$host:" . $server->port . "/?token=$token",
-    watch => DMI::Web::Watch->new(command => [$opt{look}], key => $opt{key}, quiet => 1),
+    watch => DMI::Watch->new(command => [$opt{look}], key => $opt{key}, quiet => 1),
     members => DMI::Web::Pace->new(share => $MEMBERS_SHARE, least => 1),
     threads => DMI::Web::Pace->new(share => $THREADS_SHARE, least => 2),
     pages => 0,

@@ -1,13 +1,13 @@
 # Watch.pm - looks at a running program again and again, by whichever of its processes answers: when the
 # one that was asked leaves, another one is asked.
-package DMI::Web::Watch;
+package DMI::Watch;
 
 use strict;
 use warnings;
 use DMI::Key ();
 use DMI::Look ();
 
-# DMI::Web::Watch->new(command => [...], key => 'line of the key' or undef).  Whom to ask first is in the
+# DMI::Watch->new(command => [...], key => 'line of the key' or undef).  Whom to ask first is in the
 # environment, as for dmirun --status.  wait => as of DMI::Look; if it dies with a reference, so does all().
 # collects => true: what the processes that ask have to say is not printed, said() has it.
 sub new {
