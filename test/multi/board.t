@@ -61,7 +61,7 @@ for my $case ([0], [2, '--survive', '--dead-after', 60], [0, '--no-shm']) {
   my @others = map { $t->start($program, name => "waits$_", join => $first) } 2 .. $num;
   $first->expect_out(qr/^all wait$/m);
   my ($goes, @stopped) = @others;
-  $_->signal('STOP') for @stopped;
+  $_->stop for @stopped;
   $first->signal('INT');
   $goes->expect_out(qr/^ends$/m);
   $_->signal('CONT') for @stopped;

@@ -57,11 +57,10 @@ sub finish {
   my $case = begin('stopped', '--dead-after', 1);
   my ($stopped, @others) = reverse @{ $case->{all} };
   is(scalar(grep { removed($_) } @others), 0, 'nobody is removed at first');
-  $stopped->signal('STOP');
+  $stopped->stop;
   $t->wait_until(sub { !grep { !removed($_) } @others }, 'a process that is stopped is removed');
   pass('a process that is stopped is removed');
-  $_->kill_now for @{ $case->{all} };
-  $_->wait_exit(signal => 'KILL') for @{ $case->{all} };
+  $t->kill_together(@{ $case->{all} });
 }
 
 my @cases = (begin('default'), begin('one second', '--dead-after', 1));

@@ -5,7 +5,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
-use POSIX qw(WUNTRACED);
 
 my $t = DMITest->new(timeout => 60, wait => 30);
 my $program = $t->compile('test/multi/lost_dmi.c');
@@ -18,8 +17,7 @@ my $program = $t->compile('test/multi/lost_dmi.c');
   $first->expect_out(qr/^ready$/m);
   my $second = $t->start($program, join => $first, name => 'second');
   $first->expect_out(qr/^asked by 1$/m);
-  $second->signal('STOP');
-  waitpid $second->pid, WUNTRACED;
+  $second->stop;
   print $in "go\n";
   # The call is in flight when the one that it waits for is named.
   $first->expect_err(qr/^dmi: waiting for process 1 .*: it does not answer; a call of DMI waits for it$/m);

@@ -8,7 +8,6 @@ use lib "$FindBin::Bin/lib";
 use DMITest;
 use DMIWeb;
 use JSON::PP ();
-use POSIX qw(WUNTRACED);
 use WebClient;
 
 if (my $why = DMIWeb::missing()) { plan(skip_all => $why) }
@@ -97,8 +96,7 @@ is((WebClient->request($place->{port}, GET => "/metrics?token=$place->{token}"))
 }
 
 # A process that does not answer.
-$second->signal('STOP');
-waitpid $second->pid, WUNTRACED;
+$second->stop;
 my $silent = (scrape())[2];
 like($silent, qr/^dmi_answers\{process="1",member="\d+",host="[^"]*"(?:,tag="h\/2")?\} 0$/m, 'a process that is stopped is told as one that does not answer');
 unlike($silent, qr/^dmi_pool_used_bytes\{process="1"/m, 'and has no figures');
@@ -122,9 +120,6 @@ $_->wait_exit(0) for $first, $second;
   my @longest = $hung =~ /^dmi_longest_wait_seconds\{[^}]*\} (\d+\.\d{3})$/mg;
   is(scalar(grep { $_ > 0 } @longest), 2, 'and how long both wait');
   is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
-  $two->signal('STOP');    # otherwise it may end when it knows that the other one has
-  waitpid $two->pid, WUNTRACED;
-  $_->signal('KILL', dies => 1) for $one, $two;
-  $_->wait_exit(signal => 'KILL') for $one, $two;
+  $t->kill_together($one, $two);
 }
 $t->done;

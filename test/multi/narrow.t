@@ -7,7 +7,6 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 use DMITerminal;
-use POSIX qw(WUNTRACED);
 
 plan skip_all => 'tmux is not installed' if DMITerminal::missing();
 my $t = DMITest->new(timeout => 120);
@@ -54,8 +53,6 @@ for my $case (['status', "--status $at", qr/^process  by shm  in .*^mapping .*^ 
 like(shown(200, "$dmirun --status $at"), qr/^process  host  .* by shm  .*\n0 .*\n1 .*\n\nmapping +page size .* made by\n/m, 'a wide terminal has one table for processes, and one for mappings');
 like(shown(200, "COLUMNS=70 $dmirun --status $at"), qr/^process  by shm  /m, 'COLUMNS in the environment counts more than the terminal');
 
-# Both are stopped first, so that neither ends as it has lost the other.
-for my $process ($first, $second) { $process->signal('STOP'); waitpid $process->pid, WUNTRACED }
-for my $process ($first, $second) { $process->kill_now; $process->wait_exit(signal => 'KILL') }
+$t->kill_together($first, $second);
 $_->close for values %terminal;
 $t->done;

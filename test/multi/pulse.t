@@ -7,14 +7,12 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
-use POSIX qw(WUNTRACED);
 use Time::HiRes qw(time);
 
 my $t = DMITest->new(timeout => 120, wait => 40);
 my $program = $t->compile('test/multi/pulse_dmi.c');
 
 # Until all its threads have stopped.
-sub stop { $_[0]->signal('STOP'); waitpid $_[0]->pid, WUNTRACED }
 
 # (the first, the second, the first one's stdin)
 sub begin {
@@ -33,7 +31,7 @@ for my $silent (1, 0) {
   my ($first, $second, $in) = begin($after);
   my ($lost, $left) = $silent ? ($second, $first) : ($first, $second);
   my $from = time;
-  stop($lost);
+  $lost->stop;
   my $name = qr/process $silent \(\S+\)/;
   my $line = qr/^dmi: waiting for process $silent \(\S+, pid \d+\) since [\d:]+ UTC: it does not answer; it is lost when it is silent for $after s \(dmirun --dead-after\)$/m;
   $left->expect_err($line);
@@ -70,7 +68,7 @@ for my $silent (1, 0) {
 # For a shorter time.
 {
   my ($first, $second, $in) = begin(20);
-  stop($second);
+  $second->stop;
   $first->expect_err(qr/^dmi: waiting for process 1 /m);
   $second->signal('CONT');
   $first->expect_err(qr/^dmi: process 1 \(\S+\) answers again$/m);

@@ -9,7 +9,6 @@ use lib "$FindBin::Bin/lib";
 use DMIPython;
 use DMITest;
 use JSON::PP ();
-use POSIX qw(WUNTRACED);
 use Sys::Hostname qw(hostname);
 
 my $t = DMITest->new(timeout => 240, wait => 60);
@@ -52,19 +51,6 @@ sub begin {
   return ($first, $second, $base);
 }
 
-# Ends processes that hang.
-sub stop {
-  my ($process) = @_;
-  $process->signal('STOP');
-  waitpid $process->pid, WUNTRACED;
-}
-sub away {
-  my (@all) = @_;
-  stop($_) for @all;
-  $_->kill_now for @all;
-  $_->wait_exit(signal => 'KILL') for @all;
-}
-
 my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$mark} \($function\b[^)]*\)/ };
 
 # Two mutexes crosswise.  Each process can be asked.
@@ -86,7 +72,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   look($second, '--dump', $t->dir . '/deadlock');
   open my $dump, '<', $t->dir . '/deadlock' or die;
   is(scalar(grep { /^DEADLOCK/ } <$dump>), 1, 'and in what --dump writes');
-  away($first, $second);
+  $t->kill_together($first, $second);
 }
 
 # A barrier for more threads than there are.
@@ -96,7 +82,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   like($out, qr/^DEADLOCK: nobody is left who could come to the barrier at 0x\w+ [^\n]*: 2 of 3 have come, and all threads wait at barriers or for each other$/m,
     'nobody is left who could come');
   like($out, qr/, 2 of 3 have come; the missing one has not used this barrier before, or has ended; all threads wait in DMI$/m, 'and at the thread itself');
-  away($first, $second);
+  $t->kill_together($first, $second);
 }
 
 # A barrier that one thread never reaches.
@@ -121,7 +107,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $told = join '', <$dump_all>;
   like($told, qr/^process 0 .*^process 1 /ms, '... and then what all processes are doing');
   like($told, qr/^  DMI_main in $meets, for .*still missing:\n      thread 2 of process 1 /ms, '... and who is missing');
-  away($first, $second);
+  $t->kill_together($first, $second);
 }
 
 # A read of a page whose owner is stopped.
@@ -181,7 +167,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
     ok(-e $file, 'but one that was there');
   }
 
-  stop($second);
+  $second->stop;
   print $writer "go\n";
   my $out = look_until($first, qr/DMI_main in DMI_read/, '--threads');
   my $reads = $place->('DMI_read', 'reads', 'DMI_main');
@@ -256,7 +242,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   print $more "1 0 0 0\n";
   $deaf->expect_out(qr/^1 0 0 \d+$/m);
   print $more "4 0 0 0\n" x 8;
-  stop($deaf);
+  $deaf->stop;
   like((look($first, '--threads'))[0], qr/DMI_main/, 'others look all the same');
 
   # One that never reads, and says that it has: what is queued for it tells.
@@ -272,7 +258,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
     print $lies "look 300000 0\n";
     cmp_ok($liar->expect_out(qr/^(\d+)$/m), '<', 300_000, 'one that does not read is closed, whatever it says');
     # What it says of answers that nobody has given yet is not true.
-    stop($second);
+    $second->stop;
     print $lies "look 300000 2\n";
     cmp_ok($liar->expect_out(qr/^(\d+)$/m), '<', 300_000, 'nor are questions passed on without bound');
     $second->signal('CONT');
@@ -345,7 +331,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   $first->expect_out(qr/^begins/m);
   $put->() or die;
   like(look_until($first, qr/DMI_join/, '--threads'), qr/DMI_join at \S*replaced\S*\+0x[0-9a-f]+.* \(no lines, as the program's file was replaced after it began\)/, 'why there are no lines');
-  away($first, $second);
+  $t->kill_together($first, $second);
 }
 
 # Whom to ask is not written as it should be.

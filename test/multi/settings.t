@@ -6,14 +6,12 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
-use POSIX qw(WUNTRACED);
 use Time::HiRes qw(time);
 
 my $t = DMITest->new(timeout => 120, wait => 40);
 my $program = $t->compile('test/multi/pulse_dmi.c');
 
 # Until all its threads have stopped.
-sub stop { $_[0]->signal('STOP'); waitpid $_[0]->pid, WUNTRACED }
 
 # (the first, the second, the first one's stdin)
 sub begin {
@@ -31,14 +29,14 @@ my $does_not_count = qr/does not count: /;
 # takes.
 my ($never, $patient, $never_in) = begin('never', ['--dead-after', 0], ['--dead-after', 1, '--survive']);
 $patient->expect_err(qr/^dmi: --survive does not count: the first process of this program does not have it$/m);
-stop($never);
+$never->stop;
 
 # The second one would wait for a minute.
 {
   my ($first, $second, $in) = begin('2 s', ['--dead-after', 2], ['--dead-after', 60]);
   $second->expect_err(qr/^dmi: --dead-after 60 does not count: this program has 2, from its first process$/m);
   my $from = time;
-  stop($first);
+  $first->stop;
   $second->expect_err(qr/^dmi: lost process 0 \(\S+\): nothing was heard of it for \d+\.\d s \(--dead-after\)/m);
   cmp_ok(time - $from, '<', 20, 'soon');
   $second->wait_exit(1);
@@ -54,7 +52,7 @@ unlike($patient->err, qr/lost|waiting/, 'the patient one loses nobody');
 # With --survive the first process misses others sooner; who joins need not say it.
 {
   my ($first, $second, $in) = begin('survive', ['--survive'], []);
-  stop($second);
+  $second->stop;
   $first->expect_err(qr/; it is lost when it is silent for 5 s \(dmirun --dead-after\)$/m);
   $second->signal('CONT');
   $first->expect_err(qr/^dmi: process 1 \(\S+\) answers again$/m);

@@ -9,7 +9,6 @@ use lib "$FindBin::Bin/lib";
 use DMITest;
 use JSON::PP ();
 use Fcntl qw(O_WRONLY SEEK_SET);
-use POSIX qw(WUNTRACED);
 
 my $t = DMITest->new(timeout => 110, wait => 60);
 my $program = $t->compile('test/multi/see_dmi.c');
@@ -39,12 +38,7 @@ sub over {
     is("$member->{process_now}{shared} of $member->{process_now}{connections}", "$shared of 1", 'and counts them');
   }
   like(look($first, '--status'), qr{^1 .* $shared of 1 }m, 'people see it');
-  for my $process ($first, $second) { # neither ends because the other one does
-    $process->signal('STOP');
-    waitpid $process->pid, WUNTRACED;
-  }
-  $_->kill_now for $first, $second;
-  $_->wait_exit(signal => 'KILL') for $first, $second;
+  $t->kill_together($first, $second);
   return;
 }
 

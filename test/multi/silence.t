@@ -107,8 +107,7 @@ for my $way (['h1', 'h2'], ['h2', 'h1']) {
   $first->expect_err(qr/^dmi: waiting for process 1 \(h2, pid \d+\) since /m);
   $cluster->mend_way('h2', 'h1');
   $first->expect_err(qr/^dmi: process 1 \(h2\) answers again$/m);
-  $_->signal('KILL') for $first, $second;
-  $_->wait_exit(signal => 'KILL') for $first, $second;
+  $t->kill_together($first, $second);
 }
 
 $cluster->stop;

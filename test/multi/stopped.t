@@ -7,7 +7,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
-use POSIX qw(WUNTRACED);
 
 my $t = DMITest->new(timeout => 240, wait => 60);
 my $program = $t->compile('test/multi/stopped_dmi.c');
@@ -31,13 +30,6 @@ sub more {
   return $process;
 }
 
-# Until all its threads have stopped: before that it may still answer.
-sub stop {
-  my ($process) = @_;
-  $process->signal('STOP');
-  waitpid $process->pid, WUNTRACED;
-}
-
 # How often it has said so.
 sub lines { my ($process, $regex) = @_; return scalar(() = $process->err =~ /^dmi: $regex/mg) }
 
@@ -55,7 +47,7 @@ sub says_back {
   my ($first, $in) = begin();
   my $second = more($first, 'second', 1);
   my $third = more($first, 'third', 2);
-  stop($third);
+  $third->stop;
   my $fourth = $t->start($program, join => $first, @opts, name => 'fourth');
   $first->expect_err(qr/^dmi: ${waiting}processes cannot join or leave meanwhile\n/m);
   $fourth->expect_err(qr/^dmi: ${waiting}this process cannot join meanwhile\n/m);
@@ -65,7 +57,7 @@ sub says_back {
   $first->expect_out(qr/^in 3$/m);
   $fourth->expect_event('opened');
 
-  stop($third);
+  $third->stop;
   $second->signal('INT');
   $first->expect_err(qr/^dmi: ${waiting}/m);
   $third->signal('CONT');
@@ -85,7 +77,7 @@ sub says_back {
   $first->expect_out(qr/^owned by 2$/m);
   print $in "read 1\n";    # when it is stopped there is no connection between the two yet
   $first->expect_out(qr/^read by 1$/m);
-  stop($third);
+  $third->stop;
   print $in "read\n";
   $first->expect_err(qr/^dmi: ${waiting}a read or write here may need its answer\n/m);
   $third->signal('CONT');
@@ -103,7 +95,7 @@ sub says_back {
   my $third = more($first, 'third', 2);
   print $in "main 2\n";
   $first->expect_out(qr/^owned by 2$/m);
-  stop($third);
+  $third->stop;
   print $in "read 1\n";
   # It has asked the home, which has passed that on.
   $second->expect_err(qr/^dmi: ${waiting}a read or write here may need its answer\n/m);

@@ -9,7 +9,6 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 use DMISurvivors;
-use POSIX qw(WUNTRACED);
 use Time::HiRes qw(time);
 
 my $soak = DMITest::scale() eq 'soak';
@@ -48,9 +47,7 @@ for my $fault ([1, qr/^FAIL .*: slot \d+: worker \d+ has added/m], [2, qr/^FAIL 
     $s->have($p, go => 1) for 1 .. 50;    # the other worker
     is($s->said($p, $all), undef, 'a worker that hangs is noticed');
   }
-  $_->{process}->signal('STOP') for $p, $q;    # else the second may end by itself, as the first is lost
-  $_->{process}->kill_now for $p, $q;
-  $_->{process}->wait_exit(signal => 'KILL') for $p, $q;
+  $t->kill_together(map { $_->{process} } $p, $q);
 }
 
 # ---- Whom, and when ----------------------------------------------------------------------------
@@ -121,7 +118,7 @@ sub asks_to_leave {
 }
 
 # Until all its threads have stopped.
-sub stop { $_[0]{process}->signal('STOP'); waitpid $_[0]{process}->pid, WUNTRACED }
+sub stop { $_[0]{process}->stop }
 
 # The coordinator leaves, and the next oldest process, which takes over its homes and pages, is stopped, so
 # that the leave stays at that: returns both, the one that has called DMI_goodbye, and the number of that

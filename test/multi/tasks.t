@@ -6,7 +6,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
-use POSIX qw(WUNTRACED);
 
 # One of the results is too large for any memory: a sanitizer fails as malloc does.
 $ENV{$_} = join ':', 'allocator_may_return_null=1', $ENV{$_} // () for qw(ASAN_OPTIONS TSAN_OPTIONS);
@@ -93,8 +92,7 @@ if (!DMITest::nodes()) {
   my $first = $t->start($program, args => ['stopped'], name => 'stopped 1', stdin => $stdin);
   my ($second) = my @others = map { $t->start($program, join => $first, name => "stopped $_") } 2, 3;
   $first->expect_out(qr/^three are there$/m);
-  $second->signal('STOP');
-  waitpid $second->pid, WUNTRACED;
+  $second->stop;
   print $say "\n";
   $_->expect_out(qr/(?:^task \d+ begins\n){3}/m) for $first, $others[1];
   unlike($second->out, qr/^task/m, 'the stopped one has no task');

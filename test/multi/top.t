@@ -96,11 +96,11 @@ for my $size ([30, 6], [2, 1], [200, 50], [100, 4], [140, 20]) {
 
 # ---- Silent processes -------------------------------------------------------------------------
 
-$others[0]->signal('STOP');
+$others[0]->stop;
 $terminal->shows($row->(1, 'SILENT'), 'a process that is stopped');
 $others[0]->signal('CONT');
 $terminal->shows($row->(1, 'member'), 'and goes on');
-$first->signal('STOP');
+$first->stop;
 $terminal->shows(qr/^no answer for \d+\.\d s: the process that is asked may be stopped/m, 'the process that is asked is stopped');
 $terminal->keys('Down');    # keys do all the same
 $first->signal('CONT');
@@ -197,9 +197,7 @@ $restored->(1, 'nobody to ask');
   $terminal->keys('Enter');
   $terminal->shows(qr/^DEADLOCK: none of these threads can go on *$/m, 'and who waits for whom');
   $terminal->keys('q');
-  $_->signal('STOP') for $hangs, $other;    # so that neither ends as it has lost the other
-  $_->kill_now for $hangs, $other;
-  $_->wait_exit(signal => 'KILL') for $hangs, $other;
+  $t->kill_together($hangs, $other);
 }
 $terminal->close;
 $t->done;

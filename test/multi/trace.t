@@ -159,9 +159,7 @@ sub locks_of { return grep { $_->{name} eq 'DMI_mutex_lock' && $_->{args}{waits}
 # The process that writes is killed: they have begun, and no end.
 {
   my ($first, $second, $file) = hang('hangs');
-  $_->signal('STOP') for $second, $first;
-  $_->kill_now for $second, $first;
-  $_->wait_exit(signal => 'KILL') for $first, $second;
+  $t->kill_together($first, $second);
   my $events = trace_of($file, open => 1);
   my @locks = locks_of($events);
   is(scalar @locks, 2, 'both waits are there');
@@ -190,9 +188,7 @@ sub locks_of { return grep { $_->{name} eq 'DMI_mutex_lock' && $_->{args}{waits}
   is(scalar(grep { $_->{unfinished} } @locks), 2, 'and say that they have not ended');
   cmp_ok($_->{ts}, '>=', 0, 'nothing is before the trace') for @locks;
   cmp_ok($_->{dur}, '>', 0, 'and how long they lasted') for @locks;
-  $_->signal('STOP') for $second, $first;
-  $_->kill_now for $second, $first;
-  $_->wait_exit(signal => 'KILL') for $first, $second;
+  $t->kill_together($first, $second);
 }
 
 # ---- Clocks ------------------------------------------------------------------------------------

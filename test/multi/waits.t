@@ -7,7 +7,6 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use DMITest;
 use JSON::PP ();
-use POSIX qw(WUNTRACED);
 
 my $t = DMITest->new(timeout => 240, wait => 60);
 my $program = $t->compile('test/multi/waits_dmi.c');
@@ -35,17 +34,6 @@ sub begin {
   return @all;
 }
 
-# Ends processes that hang.
-sub away {
-  my (@all) = @_;
-  for (@all) {
-    $_->signal('STOP');
-    waitpid $_->pid, WUNTRACED;
-  }
-  $_->kill_now for @all;
-  $_->wait_exit(signal => 'KILL') for @all;
-}
-
 # What DMI_main does in this mode, and for what it is said to wait.
 sub says {
   my ($mode, $processes, $call, $mark, $waits) = @_;
@@ -54,7 +42,7 @@ sub says {
   my $wanted = qr/^  DMI_main in $call at $line{$mark} \(\w+[^)]*\), for [\d.]+ m?s.*\n    waits $waits$/m;
   $t->wait_until(sub { ($out = look($all[0], '--threads')) =~ $wanted }, "$mode is told");
   like($out, $wanted, "$mode: what DMI_main waits for");
-  away(@all);
+  $t->kill_together(@all);
 }
 
 says('message', 2, 'DMI_team_recv', 'message', qr/for a message of rank 1 of process 1 \(\S+\)/);
@@ -86,7 +74,7 @@ says('phase', 1, 'DMI_rescale', 'scale', qr/for the 2 threads of DMI_rescale/);
   my $out = look($first, '--threads');
   like($out, qr/number 100 in line$/m, 'the last one knows its place');
   like($out, qr/is held by DMI_main, taken by DMI_mutex_lock at $line{holds} /, 'and who holds the lock');
-  away($first);
+  $t->kill_together($first);
 }
 
 $t->done;

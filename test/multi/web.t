@@ -10,7 +10,6 @@ use DMITest;
 use DMIWeb;
 use Fcntl qw(F_SETFD);
 use IO::Socket::INET ();
-use POSIX qw(WUNTRACED);
 use WebClient;
 
 if (my $why = DMIWeb::no_browser()) { plan(skip_all => $why) }
@@ -93,14 +92,12 @@ DMIWeb::screenshot($t, $browser, 'web-dark');
 $browser->dark(0);
 
 # Stopped, and goes on; killed; leaves.
-$third->signal('STOP');
-waitpid $third->pid, WUNTRACED;
+$third->stop;
 shows(cell(2, 2) . " === 'silent' && " . cell(2, 3) . " === '" . $third->pid . "'", 'a process that was stopped is silent; its pid is there, too');
 logged('gives no answer');
 $third->signal('CONT');
 shows(cell(2, 2) . " === 'member'", 'and is not when it goes on');
-$first->signal('STOP');    # which is asked for all
-waitpid $first->pid, WUNTRACED;
+$first->stop;    # which is asked for all
 shows("/^nothing new for/.test(document.getElementById('fresh').textContent)", 'the page does not call itself live when nothing comes');
 $first->signal('CONT');
 shows("/^live/.test(document.getElementById('fresh').textContent)", 'but when something comes again');
@@ -241,12 +238,7 @@ sub listener {
     . " && 'rgb(' + [...pen.getImageData(Math.round((now - 1) * ratio), Math.round((row * high + high / 2) * ratio), 1, 1).data].slice(0, 3).join(', ') + ')' === colour); })()";
   $t->wait_looking(sub { return $browser->value($lock) }, 'the timeline has the colour of a lock for both');
   DMIWeb::screenshot($t, $browser, 'web-deadlock');
-  for ($one, $two) {
-    $_->signal('STOP');
-    waitpid $_->pid, WUNTRACED;
-  }
-  $_->kill_now for $one, $two;
-  $_->wait_exit(signal => 'KILL') for $one, $two;
+  $t->kill_together($one, $two);
   shows("document.getElementById('fresh').textContent === 'ended'", 'the end of a program that was killed is seen, too');
 }
 

@@ -287,6 +287,15 @@ sub show_logs {
   diag('----');
 }
 
+# Kills processes at once: none of them notices first that another one is lost, and ends because of that.
+sub kill_together {
+  my ($self, @processes) = @_;
+  local $Test::Builder::Level = $Test::Builder::Level + 1;
+  $_->stop for @processes;
+  $_->signal('KILL') for @processes;
+  $_->wait_exit(signal => 'KILL') for @processes;
+}
+
 # Waits until `condition` returns true; the test fails if that takes longer than `seconds`.
 sub wait_until {
   my ($self, $condition, $what, $seconds) = @_;
@@ -592,8 +601,21 @@ sub signal {
   $self->_reap;
   $self->{test}->fail_now("$self->{name} lives to get SIG$name") if defined $self->{status};
   $self->{may_die_of}{$name} = 1 if $opt{dies} || $name eq 'KILL';
+  delete $self->{stopped} if $name eq 'CONT';
   $self->_note("SIG$name sent");
   kill $name => $self->{pid};
+}
+
+# Stops the process: when this returns, all its threads have stopped, until SIGCONT.
+sub stop {
+  my ($self) = @_;
+  return if $self->{stopped};
+  $self->signal('STOP');
+  waitpid $self->{pid}, WUNTRACED;
+  my $status = $?;
+  return $self->{stopped} = 1 if waitpid($self->{pid}, WNOHANG) == 0;    # it is still there
+  $self->{status} = $status;
+  $self->{test}->fail_now("$self->{name} stops, but it " . $self->_how_ended);
 }
 
 # kill -9, at the end of the script; returns its status.
