@@ -122,4 +122,16 @@ $_->wait_exit(0) for $first, $second;
   is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
   $t->kill_together($one, $two);
 }
+
+# A barrier to which nobody is left who could come.
+{
+  my $one = $t->start($t->compile('test/multi/see_dmi.c'), args => ['few'], name => 'few 0', opts => ['--web', 0, '--dead-after', 0]);
+  $place = DMIWeb::place($one);
+  my $two = $t->start($t->compile('test/multi/see_dmi.c'), join => $one, name => 'few 1');
+  $one->expect_out(qr/^begins/m);
+  my $hung;
+  $t->wait_until(sub { $hung = (scrape())[2]; return $hung =~ /^dmi_deadlocks 1$/m }, 'a barrier that is never reached is counted as a deadlock');
+  is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
+  $t->kill_together($one, $two);
+}
 $t->done;

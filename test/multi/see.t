@@ -68,6 +68,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
     like($deadlock, qr/^  $thread, in $waits, waits for the lock at 0x\w+ .*?, held by $main, taken by $taken; number 1 in line$/m,
       'which waits for DMI_main');
     is(scalar(() = $out =~ /DEADLOCK/g), 1, 'there is one deadlock');
+    like((look($asked, '--status'))[0], qr/^2 processes, .*\nDEADLOCK: $main and $thread wait for each other \(dmirun --threads: why\)\n\nprocess /m, 'of which --status tells, too');
   }
   look($second, '--dump', $t->dir . '/deadlock');
   open my $dump, '<', $t->dir . '/deadlock' or die;
@@ -81,6 +82,15 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $out = look_until($second, qr/DEADLOCK/, '--threads');
   like($out, qr/^DEADLOCK: nobody is left who could come to the barrier at 0x\w+ [^\n]*: 2 of 3 have come, and all threads wait at barriers or for each other$/m,
     'nobody is left who could come');
+  my $verdict = qr/^DEADLOCK: nobody is left who could come to the barrier at (0x\w+) [^\n]*: 2 of 3 have come, and all threads wait at barriers or for each other/m;
+  my ($status) = look($first, '--status');
+  like($status, qr/^2 processes, .*\n$verdict \(dmirun --threads: why\)\n\nprocess /m, 'of which --status tells, too');
+  my ($barrier) = $status =~ $verdict;
+  my $json = JSON::PP::decode_json((look($second, '--json'))[0]);
+  is_deeply($json->{deadlocks}, [{ barrier => $barrier, arrived => 2, needed => 3 }], 'and --json');
+  look($second, '--dump', $t->dir . '/unreachable');
+  open my $dump, '<', $t->dir . '/unreachable' or die;
+  is(scalar(grep { /^DEADLOCK/ } <$dump>), 1, 'and --dump, once');
   like($out, qr/, 2 of 3 have come; the missing one has not used this barrier before, or has ended; all threads wait in DMI$/m, 'and at the thread itself');
   $t->kill_together($first, $second);
 }

@@ -199,5 +199,16 @@ $restored->(1, 'nobody to ask');
   $terminal->keys('q');
   $t->kill_together($hangs, $other);
 }
+# So is a barrier to which nobody is left who could come.
+{
+  my $hangs = $t->start($t->compile('test/multi/see_dmi.c'), args => ['few'], opts => ['--dead-after', 0], name => 'few');
+  my $other = $t->start($t->compile('test/multi/see_dmi.c'), join => $hangs, name => 'few, other');
+  $hangs->expect_out(qr/^begins \d+$/m);
+  $terminal->run('clear');
+  $show->($hangs);
+  $terminal->shows(qr/\A[^\n]*\n2 processes,[^\n]*\nDEADLOCK: nobody is left who could come to the barrier at 0x\w+ .*: 2 of 3\s+have come, .*\(enter: why\) *\nprocess v/s, 'a barrier that is never reached');
+  $terminal->keys('q');
+  $t->kill_together($hangs, $other);
+}
 $terminal->close;
 $t->done;

@@ -78,7 +78,7 @@ $_->expect_out(qr/^round \d+$/m) for $second, $third;
   $t->wait_until(sub { print $rounds "go\n"; return $browser->value("document.querySelector('#often').hidden ? false : $hot") }, 'hot pages, with their owner, and the line that has made their mapping');
 }
 shows("dmi.known.members.members.some((member) => member.faults > 0)", 'their requests are counted');
-shows("dmi.known.members.members.every(({ process, fault }) => (fault === undefined ? '\u2013' : fault.toFixed(fault < 10 && fault > 0 ? 1 : 0) + '/s') === document.querySelector(`#members tr[data-process=\"\${process}\"]`).cells[11].textContent)", 'and how many a second is shown');
+shows("dmi.known.members.members.every(({ process, fault }) => (fault === undefined ? '\\u2013' : fault.toFixed(fault < 10 && fault > 0 ? 1 : 0) + '/s') === document.querySelector(`#members tr[data-process=\"\${process}\"]`).cells[11].textContent)", 'and how many a second is shown');
 shows("dmi.threads >= 3", 'threads are told again and again');
 shows("document.querySelectorAll('#flows tbody tr').length === 3 && [...document.querySelectorAll('#flows tbody tr')].every((row, at) => [1, 2, 3].every((to) => row.cells[to].textContent === '' ? to === at + 1 : /^[0-9.]+ \\w+\\/s\$/.test(row.cells[to].textContent)))",
   'what each process sends to each other one');
@@ -240,6 +240,20 @@ sub listener {
   DMIWeb::screenshot($t, $browser, 'web-deadlock');
   $t->kill_together($one, $two);
   shows("document.getElementById('fresh').textContent === 'ended'", 'the end of a program that was killed is seen, too');
+}
+
+# A barrier to which nobody is left who could come.
+{
+  my $hangs = $t->compile('test/multi/see_dmi.c');
+  my $one = $t->start($hangs, args => ['few'], name => 'few 0', opts => ['--web', 0, '--dead-after', 0]);
+  my $at = DMIWeb::place($one);
+  my $two = $t->start($hangs, join => $one, name => 'few 1');
+  $one->expect_out(qr/^begins/m);
+  $browser->open($at->{url});
+  shows("/^Deadlock: nobody is left who could come to the barrier at 0x[0-9a-f]+ .*: 2 of 3 have come, and all threads wait at barriers or for each other\$/.test(document.querySelector('#deadlock.on').textContent)",
+    'a barrier that is never reached is named as a deadlock');
+  DMIWeb::screenshot($t, $browser, 'web-barrier');
+  $t->kill_together($one, $two);
 }
 
 # ---- What it is not ------------------------------------------------------------------------------

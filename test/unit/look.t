@@ -26,7 +26,7 @@ sub member {
 sub circles {
   my (%all) = @_;
   my $waits = DMI::Waits->new({ objects => {}, %all });
-  return join ' | ', map { join ' ', map { "$_->{member}.$_->{thread}" } @$_ } $waits->deadlocks;
+  return join ' | ', map { join ' ', map { "$_->{member}.$_->{thread}" } @$_ } $waits->circles;
 }
 
 # ---- Which program ------------------------------------------------------------------------------
@@ -109,6 +109,16 @@ my $verdict = qr/^DEADLOCK: nobody is left who could come to the barrier at 0x10
 my $joins = sub { return thread(9, 'thread', joins => { member => 1, number => $_[0] }) };
 like($nobody->(), $verdict, 'one thread at a barrier for two is a deadlock');
 like($nobody->($joins->(1), thread(5, undef, who => 'other', call => undef)), $verdict, 'so it is if another one waits for its end');
+{
+  my %all = (members => [member(1, barriers => [{ barrier => '0x10', thread => 1 }], threads => [$at->(1)]), @crosswise[1], member(3, threads => [thread(1, 'lock', addr => '0xb')], locks => [held('0xa', 1)])],
+    objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 1 } });
+  my $waits = DMI::Waits->new(\%all);
+  is_deeply([$waits->verdicts], [{ circle => [{ member => 2, thread => 4 }, { member => 3, thread => 1 }] }, { barrier => '0x10', arrived => 1, needed => 2 }], 'the verdict for programs: circles and barriers');
+  my @lines = DMI::LookText::deadlock_lines($waits, 'how');
+  is_deeply(\@lines, ['DEADLOCK: thread 4 of process 1 (h2) and thread 1 of process 2 (h3) wait for each other (how: why)',
+    'DEADLOCK: nobody is left who could come to the barrier at 0x10: 1 of 2 have come, and all threads wait at barriers or for each other (how: why)'], 'in a line each');
+  like(DMI::LookText::status({ members => [member(1, cores => 2, state => 'member')], mappings => [] }, undef, @lines), qr/\A1 process, .*\n\Q$lines[0]\E\n\Q$lines[1]\E\n\nprocess /, 'which --status has below its sums');
+}
 unlike($nobody->(@$_), qr/DEADLOCK/, 'but not beside ' . ($_->[0]{waits} // 'one that computes'))
   for [thread(2)], [$joins->(7)], [thread(2, 'poll')], [thread(2, 'page')], [thread(2, 'lock')], [thread(2, 'suspend')];
 unlike(DMI::LookText::threads({ members => [member(1, threads => [thread(1, 'barrier', size => 2, ns => 1e6)])], objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 1 } } }),

@@ -47,7 +47,7 @@ like(shown($view), qr/^0 +h0 .* 3 +2\.0 KiB +0 B +1\.0 MiB /m, 'no time has pass
 
 # For what threads wait.
 {
-  my $waits = sub { return { thread => $_[0], who => 'dmi', tid => $_[0], state => 'S', call => 'DMI_read', place => 'p.c:1 (f)', waits => $_[1], addr => '0x10', size => 8, op => 'x' } };
+  my $waits = sub { return { thread => $_[0], who => 'dmi', tid => $_[0], state => 'S', call => 'DMI_read', place => 'p.c:1 (f)', waits => $_[1], ns => 1e6, addr => '0x10', size => 8, op => 'x' } };
   my $shows = sub { my ($process, $what) = @_; return qr/^$process +h$process +\S+ +1 +\Q$what\E  /m };
   my $view = DMI::TopView->new;
   my @two = map { my $process = $_; sub { member($process, $_[0], 0, 0, 0, @_[1 .. $#_]) } } 0, 1;
@@ -141,6 +141,11 @@ is(style($view, qr/^DEADLOCK/), 'alarm', 'and stands out there');
   like(shown($view, 4), qr/\A[^\n]*\nDEADLOCK[^\n]*\nDEADLOCK[^\n]*\nq: end/, 'a low window shows them first');
   $view->take(all(member(0, 11, 0, 0, 0, threads => [{ %thread, waits => undef }], locks => [], barriers => [])));
   unlike(shown($view), qr/DEADLOCK/, 'it is over');
+  my $never = { %{ all(member(0, 11, 0, 0, 0, threads => [{ %thread, waits => 'barrier', size => 2 }], locks => [], barriers => [{ barrier => '0x10', thread => 1 }])) },
+    objects => { 'barrier 0x10' => { arrived => 1, needed => 2, owner => 10 } } };
+  $view->take($never);
+  like(shown($view, 20, 200), qr/\A[^\n]*\nDEADLOCK: nobody is left who could come to the barrier at 0x10: 1 of 2 have come, and all threads wait at barriers or for each other \(enter: why\)\nprocess v/, 'a barrier that is never reached');
+  is(style($view, qr/^DEADLOCK/), 'alarm', 'stands out, too');
 }
 $view->key('enter');
 $view->take(all(member(0, 11, 0, 0, 0, threads => [{%thread}], @locks)));

@@ -68,7 +68,8 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   is_deeply(DMI::Web::State::threads(all(@members), 2)->{traffic}, [{ member => 1, out => { 1 => 0, 2 => 17 } }], 'and then what each sends to each');
   like($event->{threads}[0]{waits}, qr/^for the lock at 0xb, held by thread 1 of process 1 \(h2\)/, 'for whom it waits, in the words of --threads');
   is(scalar @{ $event->{deadlocks} }, 1, 'the deadlock');
-  like($event->{deadlocks}[0][1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');
+  is($event->{deadlocks}[0]{why}, 'none of these threads can go on', 'what is wrong');
+  like($event->{deadlocks}[0]{threads}[1], qr/^thread 1 of process 1 \(h2\), in DMI_call at p.c:1 \(f\), waits for the lock at 0xa/, 'with its threads');
   is_deeply($event->{mappings}, [{ mapping => '0x100', page_size => 8, pages => 2, home => 1, allocator => 0, made => '', of => { 1 => { owned => 1, copies => 0 } } }], 'mappings');
   is_deeply($event->{hot}, [], 'no hot pages');
   my %of = (mapping => '0x100', page_size => 8, pages => 2, home => 1, call => 'DMI_mmap', place => 'p.c:3 (f)', of => {});
@@ -124,6 +125,10 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
     'dmi_deadlocks 1'], 'waits: how many threads in each call, the longest, and a deadlock');
   $members[1]{locks} = [];
   like(DMI::Web::Metrics::text(all(@members)), qr/^dmi_deadlocks 0$/m, 'no deadlock');
+  my $waiting = { thread => 1, number => 1, who => 'dmi', tid => 1, call => 'DMI_barrier', place => 'p.c:2 (g)', waits => 'barrier', ns => 5e9, addr => '0xa', size => 3, op => 'op' };
+  my $never = { %{ all(member(1, threads => [$waiting], barriers => [{ barrier => '0xa', thread => 1 }])) }, objects => { 'barrier 0xa' => { arrived => 1, needed => 3, owner => 1 } } };
+  like(DMI::Web::Metrics::text($never), qr/^dmi_deadlocks 1$/m, 'a barrier to which nobody is left who could come is one, too');
+  is_deeply(DMI::Web::State::threads($never, 1)->{deadlocks}, [{ threads => [], why => 'nobody is left who could come to the barrier at 0xa: 1 of 3 have come, and all threads wait at barriers or for each other' }], 'also for the page');
 }
 
 done_testing();

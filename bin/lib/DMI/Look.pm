@@ -7,6 +7,7 @@ use strict;
 use warnings;
 use DMI::Answer ();
 use DMI::Json ();
+use DMI::Waits ();
 use JSON::PP ();
 use POSIX ();
 
@@ -139,7 +140,7 @@ sub finish {
 
 # ---- All of it ---------------------------------------------------------------------------------
 
-# { members => [...], mappings => [...], objects => { "lock 0x..." => ... }, program => 'prog args', asked_at => 'host:port' },
+# { members => [...], mappings => [...], objects => { "lock 0x..." => ... }, deadlocks => [...], program => 'prog args', asked_at => 'host:port' },
 # see docs/seeing.md.
 # `parts`: which lists each member is asked for.
 sub all {
@@ -174,6 +175,7 @@ sub all {
   $self->_objects(\%all);
   $all{hottest} = [hot_pages(\%all)];
   $self->_hot_pages(\%all);
+  $all{deadlocks} = [DMI::Waits->new(\%all)->verdicts] if grep { $_->{threads} } @{ $all{members} };
   return \%all;
 }
 

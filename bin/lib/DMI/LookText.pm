@@ -11,7 +11,6 @@ use DMI::Waits ();
 my $MOST_NAMED = 10;    # threads in a list of those that may be meant
 my $NO_ANSWER = 'gives no answer: it is stopped, its DMI_function takes long, or its machine is silent';
 my $UNLIMITED = 1e12;    # pages: that of the allocator has all addresses that there are
-my $MOMENT = 1e9;       # ns of a wait that may be over before the last answer comes
 
 # Text of other machines, without control characters.
 sub plain { return ($_[0] // '') =~ s/[^\x20-\x7e\x{a0}-\x{10ffff}]/?/gr }
@@ -98,8 +97,9 @@ sub _sums_of {
     threads => $now->{threads}, faults => $now->{faults_now}, map { $_ => ($now->{pool} // {})->{$_} } qw(used limit) } } @members);
 }
 
+# `deadlocks`: of deadlock_lines.
 sub status {
-  my ($all, $width) = @_;
+  my ($all, $width, @deadlocks) = @_;
   my (@rows, @silent, @stay);
   for my $member (@{ $all->{members} }) {
     my $self = $member->{process_now};
@@ -120,7 +120,7 @@ sub status {
     push @rows, \@row;
   }
   my @columns = ((map { [$_] } 'process', host_title(@{ $all->{members} }), qw(state pid up cores threads)), ['pool used', 'part'], ['of'], ['copies'], ['spilled'], ['by shm', 'part'], map { [$_] } qw(in out faults faults/s));
-  my $sums = @rows ? _sums_of(@{ $all->{members} }) . "\n\n" : '';
+  my $sums = join '', map { "$_\n" } @rows ? (_sums_of(@{ $all->{members} }), @deadlocks, '') : ();
   return clean(DMI::Columns::folded($sums, $width) . DMI::Columns::fitted($width, \@columns, @rows) . DMI::Columns::folded(join('', @stay), $width) . mappings($all, $width) . hottest($all, $width)
       . DMI::Columns::folded(silent($all, @silent), $width));
 }
@@ -282,7 +282,7 @@ sub barrier_text {
   my $left = $waits->left($thread);
   # Threads that have gone on meanwhile make a count that does not fit the list.
   # After a moment it is no such count: then some of those that are missing are not known.
-  my $fits = defined $left && (!@missing || @silent || $left == @missing || ($left > @missing && $thread->{ns} >= $MOMENT));
+  my $fits = defined $left && (!@missing || @silent || $left == @missing || ($left > @missing && $thread->{ns} >= $DMI::Waits::MOMENT));
   my $arrived = $fits ? "$object->{arrived} of $object->{needed} have come" : "for $thread->{size} threads";
   my $text = 'at the barrier at ' . address($thread) . ", $arrived";
   return "$text; the barrier is of " . owner($waits, $thread) if $object->{silent};
@@ -294,7 +294,7 @@ sub barrier_text {
     if $fits && @missing && !@silent && $left > @missing;
   return "$text; still missing:" . join '', map { "\n      $_" } @who if @who;
   # Answers are not of one moment: threads that run from one barrier to the next are between two of them.
-  return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $MOMENT;
+  return "$text; none that is missing can be seen: the threads may be going from one barrier to the next (look again)" if $thread->{ns} < $DMI::Waits::MOMENT;
   my ($who, $have) = !$fits || $left < 1 ? ('those that are missing', 'have') : $left == 1 ? ('the missing one', 'has') : ("the $left that are missing", 'have');
   return "$text; $who $have not used this barrier before, or $have ended; " . elsewhere($waits);
 }
@@ -362,7 +362,7 @@ sub page_text {
   my $own = $waits->process_name($thread->{member});
   return "$which$is$own itself$until" if $copies;
   return "$which$is$own itself: it waits for others" if $several;
-  return "which has come to $own meanwhile" if ($thread->{role} // '') ne 'owner' || $thread->{ns} < $MOMENT;
+  return "which has come to $own meanwhile" if ($thread->{role} // '') ne 'owner' || $thread->{ns} < $DMI::Waits::MOMENT;
   return "owned by $own itself, which waits for memory, or until the loss of a process is dealt with";
 }
 
@@ -421,16 +421,37 @@ sub process {
 sub deadlocks {
   my ($waits) = @_;
   my $text = '';
-  for my $circle ($waits->deadlocks) {
-    $text .= "\nDEADLOCK: none of these threads can go on\n";
-    $text .= '  ' . $waits->thread_name($_) . ', in ' . call($_) . ', waits ' . wait_text($waits, $_) . "\n" for @$circle;
-  }
-  for my $thread ($waits->unreachable($MOMENT)) {
-    my $object = $waits->object($thread);
-    $text .= "\nDEADLOCK: nobody is left who could come to the barrier at " . address($thread)
-      . ": $object->{arrived} of $object->{needed} have come, and all threads wait at barriers or for each other\n";
+  for my $deadlock ($waits->deadlocks) {
+    $text .= "\nDEADLOCK: " . verdict($waits, $deadlock) . "\n";
+    $text .= "  $_\n" for in_circle($waits, $deadlock);
   }
   return $text;
+}
+
+# What is wrong.
+sub verdict {
+  my ($waits, $deadlock) = @_;
+  my $at = $deadlock->{barrier} // return 'none of these threads can go on';
+  my $object = $waits->object($at);
+  return 'nobody is left who could come to the barrier at ' . address($at)
+    . ": $object->{arrived} of $object->{needed} have come, and all threads wait at barriers or for each other";
+}
+
+# The threads of a circle, each with that for which it waits.
+sub in_circle {
+  my ($waits, $deadlock) = @_;
+  return map { $waits->thread_name($_) . ', in ' . call($_) . ', waits ' . wait_text($waits, $_) } @{ $deadlock->{circle} // [] };
+}
+
+# A line for each deadlock, of not more than some.  `more`: how to see why.
+sub deadlock_lines {
+  my ($waits, $more) = @_;
+  my @lines = map {
+    my ($last, @others) = reverse map { $waits->thread_name($_) } @{ $_->{circle} // [] };
+    'DEADLOCK: ' . (!defined $last ? verdict($waits, $_) : @others ? join(', ', reverse @others) . " and $last wait for each other" : "$last waits for itself") . " ($more: why)"
+  } $waits->deadlocks;
+  splice @lines, 2, @lines, 'DEADLOCK: ' . (@lines - 2) . ' more' if @lines > 3;
+  return @lines;
 }
 
 1;

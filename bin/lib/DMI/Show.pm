@@ -7,6 +7,7 @@ use DMI::Look;
 use DMI::Columns;
 use DMI::LookText;
 use DMI::Terminal;
+use DMI::Waits;
 use JSON::PP ();
 
 # Whom to ask is given as for -i and -p, or behind the options (`words`), or between them.  Dies with a line.
@@ -35,15 +36,21 @@ sub show {
   my ($opt, $viewer) = @_;
   my %wants = map { $_ => defined $opt->{$_} } qw(status threads dump);
   $wants{status} = $wants{threads} = 1 if $wants{dump} || !grep { $_ } values %wants;
-  my @parts = ($wants{status} ? qw(process mappings hot) : (), $wants{threads} ? qw(threads locks barriers) : (),
+  my @parts = ($wants{status} ? qw(process mappings hot) : (), qw(threads locks barriers),
     $opt->{json} && $wants{status} ? qw(waits peers profile) : ());
   my $all = _ask($viewer, @parts);
   my $width = defined $opt->{dump} ? undef : DMI::Terminal::columns(\*STDOUT);
   my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
     : join "\n", grep { $_ ne '' } DMI::Columns::folded(DMI::LookText::heading($all), $width),
-      ($wants{status} ? DMI::LookText::status($all, $width) : ()), ($wants{threads} ? DMI::LookText::threads($all, $width) : ());
+      ($wants{status} ? DMI::LookText::status($all, $width, _deadlocks($all, \%wants)) : ()), ($wants{threads} ? DMI::LookText::threads($all, $width) : ());
   return _write($opt->{dump}, $text) if defined $opt->{dump};
   return DMI::Terminal::say_all($text);
+}
+
+# --status says that there is one; --threads, which says why, has it below the threads.
+sub _deadlocks {
+  my ($all, $wants) = @_;
+  return $wants->{threads} ? () : DMI::LookText::deadlock_lines(DMI::Waits->new($all), 'dmirun --threads');
 }
 
 sub _ask {

@@ -66,7 +66,7 @@ sub take {
   $self->{seen} = \%seen;
   $self->{rows} = \@rows;
   $self->{taken}++;
-  $self->{deadlocks} = _deadlocks($all) if grep { $_->{threads} } @{ $all->{members} };
+  $self->{deadlocks} = [DMI::LookText::deadlock_lines(DMI::Waits->new($all), 'enter')] if grep { $_->{threads} } @{ $all->{members} };
   $self->_sort;
   return;
 }
@@ -79,19 +79,6 @@ sub _most {
   $num{ $_->{waits} }++ for grep { defined $_->{waits} } @$threads;
   my ($most) = sort { ($a eq 'poll') <=> ($b eq 'poll') || $num{$b} <=> $num{$a} || $a cmp $b } keys %num;
   return { waits => defined $most ? $num{$most} : 0, waits_for => $most // 'nothing' };
-}
-
-# A line for each circle, of not more than some.
-sub _deadlocks {
-  my ($all) = @_;
-  my $waits = DMI::Waits->new($all);
-  my @circles = $waits->deadlocks;
-  my @lines = map {
-    my ($last, @others) = reverse map { $waits->thread_name($_) } @$_;
-    'DEADLOCK: ' . (@others ? join(', ', reverse @others) . " and $last wait for each other" : "$last waits for itself") . ' (enter: why)'
-  } @circles;
-  splice @lines, 2, @lines, 'DEADLOCK: ' . (@lines - 2) . ' more' if @lines > 3;
-  return \@lines;
 }
 
 # Nothing has come for so many seconds.

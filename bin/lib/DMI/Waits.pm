@@ -5,6 +5,8 @@ package DMI::Waits;
 use strict;
 use warnings;
 
+our $MOMENT = 1e9;    # ns of a wait that may be over before the last answer comes
+
 # DMI::Waits->new($all), of DMI::Look->all.
 sub new {
   my ($class, $all) = @_;
@@ -104,16 +106,16 @@ sub left {
 }
 
 # Threads that wait at barriers to which nobody is left who could come, one of each barrier.  That is
-# known only if all threads have waited for `moment` ns or longer, at barriers, for locks of each
+# known only if all threads have waited for a moment or longer, at barriers, for locks of each
 # other or for the end of each other.
 sub unreachable {
-  my ($self, $moment) = @_;
+  my ($self) = @_;
   my %first;
   return () if grep { $_->{silent} } $self->members;
   for my $thread ($self->threads) {
     my $waits = $thread->{waits} // '';
     next if !$waits && $thread->{who} eq 'other' && !defined $thread->{call};    # it does nothing with DMI
-    return () if !$waits || $thread->{ns} < $moment;
+    return () if !$waits || $thread->{ns} < $MOMENT;
     if ($waits eq 'barrier') {
       my $left = $self->left($thread);
       return () if !defined $left || $left < 1;
@@ -147,7 +149,7 @@ sub needs {
 }
 
 # Circles of threads of which each needs the next one; each circle once.
-sub deadlocks {
+sub circles {
   my ($self) = @_;
   my (@circles, %done);
   for my $first ($self->threads) {
@@ -171,6 +173,23 @@ sub deadlocks {
     $visit->($first);
   }
   return @circles;
+}
+
+# The verdict, for all views: { circle => [threads] }, or { barrier => a thread that waits there for ever }.
+sub deadlocks {
+  my ($self) = @_;
+  return (map({ { circle => $_ } } $self->circles), map { { barrier => $_ } } $self->unreachable);
+}
+
+# The same as numbers, for programs.
+sub verdicts {
+  my ($self) = @_;
+  return map {
+    my $at = $_->{barrier};
+    my $object = $at && $self->object($at);
+    $at ? { barrier => $at->{addr}, map { $_ => $object->{$_} } qw(arrived needed) }
+      : { circle => [map { { member => $_->{member}, thread => $_->{thread} } } @{ $_->{circle} }] };
+  } $self->deadlocks;
 }
 
 1;

@@ -56,7 +56,7 @@ sub _waits {
   }
   return _metric(threads_waiting => gauge => 'Threads that wait in this call of DMI.', @waiting)
     . _metric(longest_wait_seconds => gauge => 'How long the thread waits that has waited longest, of those that wait now.', @longest)
-    . _metric(deadlocks => gauge => 'Circles of threads of which each waits for the next one. One that stays is a deadlock.', ['', scalar $waits->deadlocks]);
+    . _metric(deadlocks => gauge => 'Circles of threads of which each waits for the next one, and barriers to which nobody is left who could come. One that stays is a deadlock.', ['', scalar(() = $waits->deadlocks)]);
 }
 
 # The whole text, of DMI::Look->all(@parts).

@@ -100,7 +100,7 @@ sub threads {
     time => 0 + $all->{time},
     seconds => 0 + sprintf('%.1f', $seconds),
     threads => [map { _thread($waits, $_) } @threads],
-    deadlocks => [map { [map { _in_circle($waits, $_) } @$_] } $waits->deadlocks],
+    deadlocks => [map { _deadlock($waits, $_) } $waits->deadlocks],
     mappings => [map { _mapping($_) } @{ $all->{mappings} }],
     hot => [map { _hot($all, $_) } @{ $all->{hottest} // [] }],
     sharing => [DMI::LookText::sharing($all)],
@@ -108,10 +108,11 @@ sub threads {
   };
 }
 
-sub _in_circle {
-  my ($waits, $thread) = @_;
-  return DMI::LookText::plain($waits->thread_name($thread) . ', in ' . DMI::LookText::call($thread) . ', waits '
-      . DMI::LookText::wait_text($waits, $thread));
+# Texts of several lines stay so.
+sub _deadlock {
+  my ($waits, $deadlock) = @_;
+  return { why => DMI::LookText::clean(DMI::LookText::verdict($waits, $deadlock)),
+    threads => [map { DMI::LookText::clean($_) } DMI::LookText::in_circle($waits, $deadlock)] };
 }
 
 1;

@@ -109,7 +109,8 @@ function onMembers(event) {
     log(event.ended);
     source.close();
   }
-  alarm('trouble', event.ended || event.trouble);
+  const trouble = event.ended || event.trouble;
+  alarm('trouble', trouble ? [[trouble, '']] : []);
   if (!event.members) return draw(drawHead);
   rates(event);
   compare(event);
@@ -119,23 +120,25 @@ function onMembers(event) {
 }
 
 function onThreads(event) {
-  const circles = event.deadlocks.map((circle) => circle.join('\n'));
-  alarm('deadlock', circles.length ? 'Deadlock: none of these threads can go on' : '', circles.join('\n\n'));
-  if (circles.length && !known.deadlocks) log('a deadlock: see above');
-  known.deadlocks = circles.length;
+  alarm('deadlock', event.deadlocks.map(({ why, threads }) => [`Deadlock: ${why}`, threads.join('\n')]));
+  if (event.deadlocks.length && !known.deadlocks) log('a deadlock: see above');
+  known.deadlocks = event.deadlocks.length;
   remember(event);
   flows(event);
   known.threads = event;
   draw(drawThreads, drawMappings, drawHot, drawTraffic, drawTimeline);
 }
 
-function alarm(id, head, body) {
+// What is wrong: pairs of head and body.
+function alarm(id, all) {
   const node = $(id);
-  kind(node, head ? 'alarm on' : 'alarm');
-  if (!head) return;
-  if (!node.firstChild) node.append(make('b'), make('span'));
-  text(node.firstChild, head);
-  text(node.lastChild, body || '');
+  kind(node, all.length ? 'alarm on' : 'alarm');
+  while (node.children.length > 2 * all.length) node.lastChild.remove();
+  while (node.children.length < 2 * all.length) node.append(make('b'), make('span'));
+  all.forEach(([head, body], at) => {
+    text(node.children[2 * at], head);
+    text(node.children[2 * at + 1], body);
+  });
 }
 
 // ---- Drawing: one part of the page after the other, and a large one in pieces, so that no frame takes long
