@@ -68,6 +68,8 @@ static const char *reason(enum dmi_pulse_doubt doubt, char text[128], dmi_ms_t s
       snprintf(text, 128, "nothing was heard of it for %llu.%llu s (--dead-after)",
                (unsigned long long)(silent / 1000), (unsigned long long)(silent % 1000 / 100));
       return text;
+    case DMI_DOUBT_LINK:
+      return "the connection between it and another process was lost";
     case DMI_DOUBT_DEAD:
       return "its process has ended";
     default:
@@ -75,12 +77,13 @@ static const char *reason(enum dmi_pulse_doubt doubt, char text[128], dmi_ms_t s
   }
 }
 
-/* Without `survive` that is all there is to say. */
-static void say_lost(struct dmi_pulse *p, const struct dmi_pulse_peer *peer) {
+/* Without `survive` that is the end of it.  With it a view decides, and people want to know why. */
+static void say_doubt(struct dmi_pulse *p, const struct dmi_pulse_peer *peer) {
+  bool quiet = peer->doubt == DMI_DOUBT_SILENT || peer->doubt == DMI_DOUBT_LINK;
   char text[128];
   struct dmi_pulse_act *act;
-  if (p->config.survive || peer->uid == p->config.self) return;
-  act = dmi_pulse_act(p, DMI_PULSE_LOST);
+  if (peer->uid == p->config.self || (p->config.survive && !quiet)) return;
+  act = dmi_pulse_act(p, p->config.survive ? DMI_PULSE_DOUBT : DMI_PULSE_LOST);
   act->uid = peer->uid;
   act->text = dmi_xalloc_text(reason(peer->doubt, text, p->now - peer->direct));
 }
@@ -88,7 +91,7 @@ static void say_lost(struct dmi_pulse *p, const struct dmi_pulse_peer *peer) {
 void dmi_pulse_doubt(struct dmi_pulse *p, struct dmi_pulse_peer *peer, enum dmi_pulse_doubt doubt) {
   if (peer->doubt >= doubt) return;
   peer->doubt = doubt;
-  say_lost(p, peer);
+  say_doubt(p, peer);
 }
 
 /* Who tells all of deaths: the coordinator; if that is suspected, who is the first to try to lead.

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -94,6 +95,7 @@ void dmi_dying_send(struct dmi_process *process) {
 struct dmi_dying {
   struct dmi_dying *next;
   dmi_uid_t uid;
+  bool doubt; /* it has told nothing itself */
   char text[DMI_WIRE_DYING + 1];
 };
 
@@ -103,18 +105,36 @@ static struct dmi_dying **find(struct dmi_dying **at, dmi_uid_t uid) {
   return at;
 }
 
-bool dmi_see_on_dying(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
-  struct dmi_dying **at = find(&process->dying, from);
-  if (from >= DMI_NET_TEMP || !msg->body.len) return false;
-  if (!msg->body.ptr) return true; /* there was no memory for it */
+static struct dmi_dying *find_or_add(struct dmi_process *process, dmi_uid_t uid) {
+  struct dmi_dying **at = find(&process->dying, uid);
   if (!*at) {
     *at = dmi_xalloc(1, sizeof(**at));
-    (*at)->uid = from;
+    (*at)->uid = uid;
+    (*at)->doubt = true;
   }
-  memcpy((*at)->text, msg->body.ptr, msg->body.len);
-  (*at)->text[msg->body.len] = 0;
-  dmi_log_printable((*at)->text);
+  return *at;
+}
+
+bool dmi_see_on_dying(struct dmi_process *process, uint32_t from, const struct dmi_msg *msg) {
+  struct dmi_dying *one;
+  if (from >= DMI_NET_TEMP || !msg->body.len) return false;
+  if (!msg->body.ptr) return true; /* there was no memory for it */
+  one = find_or_add(process, from);
+  one->doubt = false;
+  memcpy(one->text, msg->body.ptr, msg->body.len);
+  one->text[msg->body.len] = 0;
+  dmi_log_printable(one->text);
   return true;
+}
+
+void dmi_dying_doubt(struct dmi_process *process, dmi_uid_t uid, const char *why) {
+  struct dmi_dying *one = find_or_add(process, uid);
+  if (one->doubt) snprintf(one->text, sizeof(one->text), "%s", why);
+}
+
+void dmi_dying_heard(struct dmi_process *process, dmi_uid_t uid) {
+  const struct dmi_dying *one = *find(&process->dying, uid);
+  if (one && one->doubt) dmi_dying_forget(process, uid);
 }
 
 const char *dmi_dying_told(struct dmi_process *process, dmi_uid_t uid) {

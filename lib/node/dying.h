@@ -33,9 +33,13 @@ void dmi_dying_send(struct dmi_process *process);
 
 /* ---- The daemon of the others ---- */
 
+/* DMI_survive: for what it may be removed, unless it tells more itself; and that it was heard again. */
+void dmi_dying_doubt(struct dmi_process *process, dmi_uid_t uid, const char *why);
+void dmi_dying_heard(struct dmi_process *process, dmi_uid_t uid);
+
 /* What this member has told of its end; else `why`. */
 const char *dmi_dying_why(struct dmi_process *process, dmi_uid_t uid, const char *why);
-/* The same; NULL: nothing. */
+/* The same, or of which doubt there is about it; NULL: nothing. */
 const char *dmi_dying_told(struct dmi_process *process, dmi_uid_t uid);
 void dmi_dying_forget(struct dmi_process *process, dmi_uid_t uid);
 void dmi_dying_free(struct dmi_process *process);

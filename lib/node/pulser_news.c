@@ -49,6 +49,10 @@ static void hear_act(struct dmi_process *process, const struct dmi_pulser_news *
       break;
     case DMI_PULSE_HEARD:
       dmi_stall_silent(process, act->uid, false);
+      dmi_dying_heard(process, act->uid);
+      break;
+    case DMI_PULSE_DOUBT:
+      dmi_dying_doubt(process, act->uid, act->text);
       break;
     case DMI_PULSE_LOST:
       hear_lost(process, news);

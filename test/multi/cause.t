@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # cause.t - dmirun --survive: all processes say why another one has ended, also those that had no connection
-# with it; and nothing, if nobody was told.
+# with it, and that nothing was heard of it; and nothing, if nobody was told.
 use strict;
 use warnings;
 use FindBin;
@@ -12,8 +12,8 @@ my $program = $t->compile('test/multi/cause_dmi.c');
 
 # Three processes, of which the first one is the coordinator.
 sub three {
-  my ($way) = @_;
-  return $t->start_in_order($program, 3, args => [$way], name => $way, opts => ['--survive', '--dead-after', 10]);
+  my ($way, $after) = @_;
+  return $t->start_in_order($program, 3, args => [$way], name => $way, opts => ['--survive', '--dead-after', $after // 10]);
 }
 
 # With whom it has been connected, as a member: of three the numbers are 1, 2, 3.
@@ -48,5 +48,15 @@ my $why = qr/killed by SIGABRT \(abort\(\) was called\) in .* of pid/;
   $all[0]->expect_verdict('cause', 0);
   $all[1]->wait_exit(0);
   pass('killed: nobody was told anything');
+}
+{
+  my @all = three('killed', 4);
+  $all[0]->expect_out(qr/^created$/m);
+  $all[2]->stop;
+  $_->expect_err(qr/process 2 \(\S+\) is lost; nothing was heard of it for \d+\.\d s \(--dead-after\); the program goes on with 2 processes$/m) for @all[0, 1];
+  $all[0]->expect_verdict('cause', 0);
+  $all[1]->wait_exit(0);
+  $all[2]->signal('CONT');
+  $all[2]->wait_exit(1);
 }
 $t->done;

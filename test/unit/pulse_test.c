@@ -235,6 +235,22 @@ static void survives(void **state) {
   done(pulse);
 }
 
+/* ... and people may be told for what: silence, but not an end that everybody can see. */
+static void says_why(void **state) {
+  struct dmi_pulse *pulse = coordinator(AFTER, true);
+  (void)state;
+  until(pulse, 5999);
+  assert_int_equal(count(DMI_PULSE_DOUBT, 2), 0);
+  until(pulse, 6100);
+  assert_int_equal(count(DMI_PULSE_DOUBT, 2), 1);
+  assert_int_equal(count(DMI_PULSE_DOUBT, 3) + count(DMI_PULSE_LOST, 2), 0);
+  done(pulse);
+  pulse = coordinator(AFTER, true);
+  dmi_pulse_dead(pulse, 5100, 2, &out);
+  assert_int_equal(count(DMI_PULSE_DOUBT, 2), 0);
+  done(pulse);
+}
+
 static bool hears_dead(struct dmi_pulse *pulse, dmi_uid_t from, dmi_uid_t about) {
   struct dmi_msg msg = {.type = DMI_CTL_DEAD, .origin = from};
   msg.probe.about = about;
@@ -350,6 +366,7 @@ int main(void) {
       cmocka_unit_test(late),
       cmocka_unit_test(stood_still),
       cmocka_unit_test(survives),
+      cmocka_unit_test(says_why),
       cmocka_unit_test(one_tells_of_deaths),
       cmocka_unit_test(follows_views),
       cmocka_unit_test(lease),
