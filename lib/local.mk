@@ -365,6 +365,8 @@ node_sources = \
 	lib/node/self.h \
 	lib/node/stall.c \
 	lib/node/stall.h \
+	lib/node/stays.c \
+	lib/node/stays.h \
 	lib/node/thread.c lib/node/thread_int.h lib/node/thread_start.c \
 	lib/node/thread_wake.c lib/node/thread_call.c lib/node/thread_letter.c \
 	lib/node/thread.h \

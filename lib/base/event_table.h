@@ -48,6 +48,8 @@
     TEXT(host, "", "machine of that process")) \
   EVENT(opened, INFO, LINE, "member", "welcomed", "The program has admitted it (DMI_welcome).",) \
   EVENT(closed, INFO, LINE, "member", "asked to leave", "It has asked to leave.",) \
+  EVENT(stays, WARN, NOT, "member", "", "It was asked to leave some seconds ago, and is still there: said once.", \
+    TEXT(why, "", "what it waits for, a sentence for people")) \
   EVENT(dismissed, INFO, LOG, "member", "dismissed; pages go to member {heir} (0: nobody)", \
     "It was dismissed (DMI_goodbye), and its pages go.", \
     NUMBER(heir, "", "member that takes over; 0: nobody is there who could")) \

@@ -25,6 +25,7 @@
 #include "node/runtime.h"
 #include "node/see.h"
 #include "node/stall.h"
+#include "node/stays.h"
 #include "node/tracer.h"
 
 static void drop(struct dmi_post *post) {
@@ -169,15 +170,6 @@ static void on_joined(void *arg, uint32_t temp, const char *why) {
                    .type = why ? DMI_IN_NOT_CONNECTED : DMI_IN_CONNECTED, .id = temp, .text = why});
 }
 
-/* What the third Ctrl+C ends. */
-static const char *ended_by_signal(const struct dmi_process *process) {
-  if (dmi_member_losable(process->member))
-    return "only this process, at once: the program goes on without it";
-  if (dmi_member_settings(process->member).survive)
-    return "this process at once: for the others it is lost then (--survive)";
-  return "this process at once, and the whole program with it";
-}
-
 /* The first signal of any kind asks to leave.  After it only Ctrl+C counts.  A batch system may
  * send SIGTERM several times (warning, limit, end of the script), and a shell and a terminal both
  * send SIGHUP: none of them may end a process that is leaving in order.  SIGKILL does. */
@@ -189,10 +181,12 @@ static void on_signal(void *arg, int signo) {
   switch (++process->signals) {
     case 1:
       (void)dmi_actions_input(process, &(struct dmi_input){.type = DMI_IN_LEAVE_ASKED});
+      dmi_stays_begin(process);
       break;
     case 2:
-      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; the next Ctrl+C ends %s",
-              dmi_member_waits_for(process->member), ended_by_signal(process));
+      dmi_say(&process->stream, DMI_LOG_WARN, "member", "still here: %s; the next %s ends %s",
+              dmi_member_waits_for(process->member),
+              process->config.control_fd >= 0 ? "SIGINT to it" : "Ctrl+C", dmi_stays_ends(process));
       dmi_see_dump(process);
       break;
     default:

@@ -28,6 +28,7 @@ struct dmi_pulser;
 struct dmi_remote;
 struct dmi_see;
 struct dmi_stall;
+struct dmi_stays;
 struct dmi_sync;
 struct dmi_teams;
 struct dmi_threads;
@@ -107,6 +108,7 @@ struct dmi_process {
   struct dmi_dying *dying;     /* what members have told of their end */
   struct dmi_tracer *tracer;   /* traces; NULL: no memory for it, or not yet */
   struct dmi_stall *stall;     /* NULL until something is in flight */
+  struct dmi_stays *stays;     /* NULL until this process is asked to leave */
   struct dmi_pulser *pulser;   /* NULL: this process is no member yet */
   struct dmi_actions *events;
   struct dmi_contact *contact;

@@ -52,6 +52,7 @@
 #include "node/see.h"
 #include "node/self.h"
 #include "node/stall.h"
+#include "node/stays.h"
 #include "node/tracer.h"
 #include "sync/alloc.h"
 #include "sync/barrier.h"
@@ -145,6 +146,7 @@ static void process_end(struct dmi_process *process) {
   dmi_pager_stop(process->pager);
   dmi_threads_free(process->threads);
   dmi_stall_end(process);
+  dmi_stays_end(process);
   dmi_dying_free(process);
   contact_end(process);
   dmi_node_free(process->node);

@@ -289,7 +289,7 @@ like(said($mw), qr{\Admi: process 0 \(\S+, localhost\) is lost, and DMI_main wit
   like($status->out, qr{^$second->{process} +\S+, localhost/2 }m, '--status, too');
   $mw->signal('INT');
   $mw->expect_err(qr/^dmirun: asking 2 processes to leave\n(?s:.*=== closed ===.*){2}/m);
-  $mw->expect_err(qr/^dmirun: still there: localhost \(\w+ for \d+ s\), localhost\/2 \(\w+ for \d+ s\); Ctrl\+C \(SIGINT\) writes what they are doing into a file, one more ends them at once\n/m);
+  $mw->expect_err(qr/^dmirun: still there: localhost \(\w+ for \d+ s\), localhost\/2 \(\w+ for \d+ s\); Ctrl\+C \(kill -INT @{[$mw->pid]}\) writes what they are doing into a file, one more ends them at once\n/m);
   my $before = length $mw->err;
   $mw->signal('INT');
   my $line = qr/dmirun: what all of them are doing is in (\S+)\n/;

@@ -179,6 +179,7 @@ sub _step {
   my ($name, $state) = ($member->name, $member->state);
   return "$name: " . ($member->problem // 'it has left')
     if $member->is_final;
+  return "$name: asked to leave, and waiting: $member->{stays_for}" if defined $member->{stays_for};
   return "$name: listens on port $member->{port}" if $state eq 'listening';
   return "$name: $state";
 }
@@ -207,10 +208,10 @@ sub _remove {
   my $look = sub { $self->_end($asker, $status) if defined $total && $gone == $total };
   my $watch = $asker->{watch} = sub {
     my ($member) = @_;
-    my $state = $member->state;
-    return if ($last{$member} // '') eq $state;
-    $last{$member} = $state;
-    $self->_say($asker, say => _step($member));
+    my $step = _step($member);
+    return if ($last{$member} // '') eq $step;
+    $last{$member} = $step;
+    $self->_say($asker, say => $step . ($member->is_final ? '' : $self->_why_it_may_stay($member)));
     return unless $member->is_final;
     $status = 1 if defined $member->problem;
     $gone++;
@@ -218,6 +219,16 @@ sub _remove {
   };
   $total = $self->{set}->remove($request->{name}, $watch);
   return $look->();
+}
+
+# What its user may not know, when this process has not left at once.
+sub _why_it_may_stay {
+  my ($self, $member) = @_;
+  my $has_main = $member == $self->{set}{first} && !$self->{set}{outside};
+  return $has_main ? '; it ends when DMI_main has returned there' : '' if $member->state eq 'left';
+  return '' unless defined $member->{stays_for};
+  return ($has_main ? '; DMI_main runs there (dmimw --stop asks all processes to leave)' : '')
+    . '; Ctrl+C ends only this command, the request stays';
 }
 
 # Asks all to leave.  The answer ends when they have, with the set.
@@ -228,14 +239,17 @@ sub _stop {
   my %last;
   my $watch = $asker->{watch} = sub {
     my ($member) = @_;
-    my $state = $member->state;
-    return if ($last{$member} // '') eq $state;
-    $last{$member} = $state;
-    $self->_say($asker, say => _step($member)) if $state =~ /^(?:closed|left)\z/ || $member->is_final;
+    my $step = _step($member);
+    return if ($last{$member} // '') eq $step;
+    $last{$member} = $step;
+    $self->_say($asker, say => $step) if $member->state =~ /^(?:closed|left)\z/ || $member->is_final;
   };
-  $set->watch($_, $watch) for grep { !$_->is_final } $set->members;
+  my @left = grep { !$_->is_final } $set->members;
+  $set->watch($_, $watch) for @left;
   $self->_say($asker, say => "$set->{name}: all processes are asked to leave");
-  return $set->stop;
+  $set->stop;
+  $watch->($_) for grep { defined $_->{stays_for} } @left;    # they were asked before
+  return;
 }
 
 # The set has ended; nobody waits any more in the loop.

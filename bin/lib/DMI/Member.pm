@@ -29,7 +29,7 @@ my $piece = 64 << 10;   # bytes of a program that are sent at once (--copy)
 
 # name, line (NodeFile), way, loop; changed => called with the member after each change of
 # state; lost => called with the member and the event of a member without which, as it says, the program
-# goes on; missed => returns true if others of its program lose it, should it have ended; fatal => called with the text of an error that ends the program in all processes; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
+# goes on; stays => called with a member that was asked to leave some time ago, and says why it is still there (stays_for); missed => returns true if others of its program lose it, should it have ended; fatal => called with the text of an error that ends the program in all processes; keyless => called with the member and why its host does not have the key; output => called with the member, 'out' or 'err', bytes.
 sub new {
   my ($class, %opt) = @_;
   return bless { state => 'waiting', since => time, said => '', asked => 0, unread => 0, %opt },
@@ -64,6 +64,7 @@ sub _enter {
   my ($self, $state) = @_;
   return if $rank{$state} <= $self->rank || $self->is_final;
   @$self{qw(state since)} = ($state, time);
+  delete $self->{stays_for};    # that was before
   $self->{joined} //= time if $state =~ /^(?:joined|opened|closed|left)\z/;
   $self->{changed}->($self);
   return;
@@ -128,6 +129,10 @@ sub _happened {
     $self->_enter('listening');
   }
   elsif ($name eq 'member_lost') { $self->{lost}->($self, $event) }
+  elsif ($name eq 'stays') {
+    $self->{stays_for} = $event->{why};
+    $self->{stays}->($self);
+  }
   elsif ($name eq 'finalized') { $self->{finalized} = 1 }
   elsif ($name eq 'stopping') { $self->{stops_with} = $event->{status} }
   elsif ($name eq 'error') { $self->_failed($event) }

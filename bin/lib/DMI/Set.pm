@@ -24,6 +24,7 @@ use POSIX ();
 use Sys::Hostname ();
 
 my $news = 3;                   # seconds by which the end of one process may be reported later than another's
+my $together = 1;               # seconds by which one process may say later than another that it stays
 my @restart = (1, 60);          # seconds until a process is started again: at first, and at most
 my $hear_of_death = 3;          # processes that are told when another one was lost; they tell the others
 my $settled = 60;               # seconds as a member after which the pauses begin anew
@@ -95,6 +96,7 @@ sub _new_member {
     changed => sub { $self->_changed(@_) },
     keyless => sub { $self->_wrap_key(@_) },
     lost => sub { $self->_survived(@_) },
+    stays => sub { $self->_stays(@_) },
     missed => sub { $self->_is_missed(@_) },
     fatal => sub { my ($text) = @_; $self->{output}->once($text, $text =~ /\A(lost \w+ \d+) \(/ ? $1 : $text) },
     output => sub { my ($m, $stream, $bytes) = @_;
@@ -375,7 +377,9 @@ sub _judge {
     if (defined $news || $again) && !($self->{aborted} && $member->state eq 'ended');
   return $self->_restart($member) if $member->{again};
   $self->{problems}++;
-  $self->{failures}++ if $member->{failed} = !$member->{survived};
+  # That one could not be added does not concern those that are there; who wanted it is told.
+  my $counts = !$member->{survived} && !($member->{added} && !defined $member->{joined});
+  $self->{failures}++ if $member->{failed} = $counts;
   $self->_look_for_company;
   return $self->_look_for_enough;
 }
@@ -479,7 +483,8 @@ sub interrupt {
     my $running = grep { $_->is_running } @left;
     $self->say($running == 1 ? 'asking 1 process to leave'
       : "asking $running processes to leave") if $running;
-    $_->ask for @left;
+    # A second request would be a question: some may have had theirs, by `remove`.
+    $_->ask for grep { !$_->{asked} } @left;
     $self->{loop}->after($self->{grace}, sub { $self->_say_who_stays }) if @left;
   }
   elsif ($number == 2) {
@@ -502,7 +507,32 @@ sub _say_who_stays {
   my ($self) = @_;
   my @left = grep { !$_->is_final } @{ $self->{members} };
   return if $self->{interrupts} > 1 || !@left;
-  $self->say($self->_still_there(@left) . '; Ctrl+C (SIGINT) writes what they are doing into a file, one more ends them at once');
+  $self->say($self->_still_there(@left) . '' . _more());
+  return;
+}
+
+# What to do about them; not all can press Ctrl+C there, as after --stop.
+sub _more { return "; Ctrl+C (kill -INT $$) writes what they are doing into a file, one more ends them at once" }
+
+# This one says itself why it is still there.  Those that were asked together say it together: a line for
+# each reason.
+sub _stays {
+  my ($self, $member) = @_;
+  $_->($member) for @{ $self->{watchers}{$member} // [] };
+  $self->{loop}->after($together, sub { $self->_say_why_they_stay }) unless @{ $self->{staying} // [] };
+  push @{ $self->{staying} }, $member;
+  return;
+}
+
+sub _say_why_they_stay {
+  my ($self) = @_;
+  my @left = grep { !$_->is_final } @{ delete $self->{staying} };
+  return if $self->{interrupts} > 1;    # that has said who is there
+  my %with;
+  push @{ $with{ $_->{stays_for} } }, $_->name for @left;
+  for my $why (sort keys %with) {
+    $self->say(join(', ', @{ $with{$why} }) . ": asked to leave, and waiting: $why" . ($self->{interrupts} ? _more() : ''));
+  }
   return;
 }
 
@@ -597,6 +627,7 @@ sub add {
     ($line) = splice @{ $self->{spare} }, $spare, 1 if defined $spare;
   }
   my $member = $self->_new_member($line);
+  $member->{added} = 1;
   $self->watch($member, $watch);
   $self->_look;
   return $member;

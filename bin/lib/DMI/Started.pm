@@ -19,7 +19,7 @@ use Socket qw(:DEFAULT :addrinfo);
 
 my $default_port = 7880;
 my $chunk = 64 << 10;
-my $passed_on = qr/"event":"(?:listening|joined|opened|closed|left|finalized|stopping|member_lost|error)"/;
+my $passed_on = qr/"event":"(?:listening|joined|opened|closed|stays|left|finalized|stopping|member_lost|error)"/;
 my $most_in_pipe = 1 << 20;     # bytes: the limit of the kernel, unless root has changed it
 
 # number => of the process, 0 if the agent has one only; mark => a word for DMI_AGENTS, by which what the
