@@ -42,6 +42,12 @@ like($text, qr/^and places for which there was no room: 3\.0 ms, 2 waits, 1 faul
 $text = DMI::Profile->new(process(1, cost(1, 1, 1)), map { place(1, $_, cost(1, 1, 1)) } 1 .. 50)->text;
 like($text, qr/^and 10 places more$/m, 'a long list is cut');
 
+# The wait of the main thread for the others is none that costs time.
+$text = DMI::Profile->new(process(1, cost(3, 5, 10e9)), line(profile => 'place', member => 1, call => 'DMI_join', place => 'p.c:5 (DMI_main)', cost => cost(0, 2, 8e9, 5e9), waits => ['thread']),
+  place(1, 7, cost(3, 3, 2e9)))->text;
+like($text, qr/^1 process: threads have waited 2\.0 s in all, in 3 waits, and have asked for pages 3 times$/m, 'sums without waits for the end of threads');
+like($text, qr/\n\nwaited [^\n]*\n2\.0 s +100 % [^\n]*DMI_read at p\.c:7 [^\n]*\n\nbeside that: waits for the end of threads, which work meanwhile\nwaited [^\n]*\n8\.0 s +- +2 +0 +5\.0 s +DMI_join at p\.c:5 \(DMI_main\) +thread *\n\z/, 'which stand at the end');
+
 my @warnings;
 local $SIG{__WARN__} = sub { push @warnings, @_ };
 my $bad = DMI::Profile->new("{\n", "[]\n", "{\"profile\":\"place\"}\n", @lines, 'cut');

@@ -62,6 +62,9 @@ sub places {
     sort { $place{$b}{cost}{ns} <=> $place{$a}{cost}{ns} || $place{$b}{cost}{faults} <=> $place{$a}{cost}{faults} || $a cmp $b } keys %place;
 }
 
+# A place that only waits for the end of threads: they work meanwhile, so this is no time that could be saved there.
+sub _joins { my ($place) = @_; return !defined $place->{mapping} && join(' ', keys %{ $place->{waits} // {} }) eq 'thread' }
+
 # What all processes have cost: all, and (gone) the part of which the places were given up.
 sub sums {
   my ($self) = @_;
@@ -103,7 +106,11 @@ my @columns = ((map { [$_] } qw(waited), 'of all', qw(waits faults longest)), ['
 sub text {
   my ($self, $width) = @_;
   my ($all, $rest) = $self->sums;
-  my @places = $self->places;
+  my @places = grep { !_joins($_) } $self->places;
+  my @joins = grep { _joins($_) } $self->places;
+  my $joined = {};
+  _add_cost($joined, $_->{cost}) for @joins;
+  $all = { %$all, map { $_ => $all->{$_} - ($joined->{$_} // 0) } qw(faults waits ns) };
   my $hidden = @places > $LINES ? @places - $LINES : 0;
   splice @places, $LINES if $hidden;
   my $processes = $self->processes;
@@ -111,6 +118,7 @@ sub text {
     $processes == 1 ? '' : 'es', duration($all->{ns}), @$all{qw(waits faults)};
   $text = DMI::Columns::folded($text, $width) . DMI::Columns::fitted($width, \@columns, map { row($_, $all) } @places);
   $text .= "\nand $hidden places more\n" if $hidden;
+  $text .= DMI::Columns::folded("\nbeside that: waits for the end of threads, which work meanwhile\n", $width) . DMI::Columns::fitted($width, \@columns, map { row($_, {}) } @joins) if @joins;
   $text .= sprintf "\nand places for which there was no room: %s, %s waits, %s faults\n", duration($rest->{ns}), @$rest{qw(waits faults)} if %$rest;
   return DMI::LookText::clean($text);
 }
