@@ -105,7 +105,9 @@ static uint32_t place_of(struct taking *taking, const void *caller, bool *fits) 
  * page is often here, as it has just come: this process is not named then, and nobody is. */
 static void find_page(const struct dmi_tracer *tracer, struct dmi_trace_item *item) {
   struct dmi_see_at at;
-  if (!item->addr || !dmi_doing_has_addr((enum dmi_doing_what)item->what)) return;
+  const enum dmi_doing_what what = (enum dmi_doing_what)item->what;
+  if (what != DMI_DOING_NOTHING && !dmi_doing_has_addr(what)) item->addr = item->size = 0;
+  if (!item->addr || !dmi_doing_has_addr(what)) return;
   if (!dmi_see_find(tracer->process, item->addr, &at)) return;
   item->map = at.base;
   item->page = at.page;

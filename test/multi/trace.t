@@ -111,6 +111,9 @@ sub named { my ($events) = @_; return map { $_->{pid} => $_->{args}{name} } grep
   is($lock->{args}{mapping}, $lock->{args}{addr}, 'its mapping') ;
   like($lock->{args}{place}, qr/^trace_dmi\.c:\d+ \(/, 'and its line') if ($lock->{args}{place} // '') !~ /libdw/;
   ok(scalar(grep { $_->{args}{waits} eq 'page' } @{ $calls{DMI_write} // [] }), 'and so is a wait for a page');
+  my @threads = grep { $_->{args}{waits} eq 'thread' } @{ $calls{DMI_join} // [] };
+  ok(scalar @threads, 'and for the end of a thread');
+  is(scalar(grep { defined $_->{args}{addr} || defined $_->{args}{size} } @threads), 0, 'which has no address');
   # When a write has ended its page is here: whom it has asked is in its messages.
   my @writes = grep { $_->{ph} eq 'X' && $_->{cat} eq 'call' && $_->{name} eq 'DMI_write' && $_->{args}{waits} eq 'page' && $_->{args}{owner} } @$events;
   my @own = grep { $_->{ph} eq 'X' && $_->{name} eq 'send OWN' } @$events;
