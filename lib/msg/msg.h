@@ -417,9 +417,9 @@ enum dmi_seen_how {
 
 /* SEEN; body: lines of JSON; of TRACE: a piece (base/trace_piece.h), of CLOCK: two times */
 struct dmi_msg_seen {
-  uint32_t number; /* of the SEE */
-  uint32_t how;    /* enum dmi_seen_how */
-  uint64_t next;   /* where the next piece begins; 0: that was all */
+  uint32_t number; /* of the SEE; 0: farewell, the process ends in order */
+  uint32_t how;    /* enum dmi_seen_how; farewell: GOOD, the program ends; NOBODY, it leaves */
+  uint64_t next;   /* where the next piece begins; 0: that was all; farewell: the exit status */
 };
 
 struct dmi_msg {

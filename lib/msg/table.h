@@ -19,7 +19,7 @@
 
 /* Must go up when a header, a number or a layout changes. Both ends of a connection must have
  * the same. */
-#define DMI_WIRE_VERSION 24
+#define DMI_WIRE_VERSION 25
 
 /* Who handles a message. */
 enum dmi_msg_class {

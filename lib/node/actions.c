@@ -20,6 +20,7 @@
 #include "node/pulser.h"
 #include "node/records.h"
 #include "node/runtime.h"
+#include "node/see.h"
 #include "node/stall.h"
 #include "node/tracer.h"
 #include "sync/barrier.h"
@@ -347,6 +348,7 @@ static void finish(struct dmi_process *process) {
   process->finished = true;
   process->cut_off = remote_runs(process); /* for a client that is lost */
   if (stopping) process->exit_code = (int)stopping - 1;
+  dmi_see_farewell(process, stopping != 0, process->exit_code);
   dmi_tracer_finish(process, TRACE_END);
 }
 

@@ -174,6 +174,13 @@ static bool may_ask(struct dmi_see *see, uint32_t temp, uint32_t heard) {
   return viewer->asked++ - heard < WINDOW;
 }
 
+void dmi_see_farewell(struct dmi_process *process, bool all, int status) {
+  const struct viewer *at = process->see ? process->see->viewers : NULL;
+  for (; at; at = at->next)
+    dmi_see_send(process, at->temp, 0, all ? DMI_SEEN_GOOD : DMI_SEEN_NOBODY, (uint64_t)status,
+                 (struct dmi_slice){0});
+}
+
 /* ---- Passing on ------------------------------------------------------------------------------ */
 
 static void on_silent(struct ev_loop *loop, struct ev_timer *timer, int events) {
@@ -249,7 +256,7 @@ static void answer(struct dmi_see *see, uint32_t to, const struct dmi_msg_see *a
   struct dmi_json json = {text, 0, sizeof(text)};
   uint64_t next;
   if (!dmi_see_by_daemon(ask->what)) {
-    struct dmi_see_job job = {DMI_SEE_JOB_ANSWER, to, *ask, ""};
+    struct dmi_see_job job = {.type = DMI_SEE_JOB_ANSWER, .to = to, .ask = *ask};
     if (!dmi_see_thread_ask(see->thread, &job))
       dmi_see_send(see->process, to, ask->number, DMI_SEEN_SILENT, 0, (struct dmi_slice){0});
     return;
@@ -282,9 +289,24 @@ void dmi_see_stalled(struct dmi_process *process, dmi_uid_t uid, const char *nam
   dmi_see_thread_ask(process->see->thread, &job);
 }
 
+/* NULL: no memory. */
+static struct dmi_see_names *names(struct dmi_process *process) {
+  uint32_t num;
+  const struct dmi_peer *peers = dmi_member_peers(process->member, &num);
+  struct dmi_see_names *names = malloc(sizeof(*names) + num * sizeof(names->of[0]));
+  if (!names) return NULL;
+  names->num = num;
+  for (uint32_t i = 0; i < num; i++) {
+    names->of[i].uid = peers[i].uid;
+    dmi_member_name(process->member, peers[i].uid, names->of[i].text);
+  }
+  return names;
+}
+
 void dmi_see_dump(struct dmi_process *process) {
   const struct dmi_see_job job = {.type = DMI_SEE_JOB_DUMP,
-                                  .to = process->pulser ? dmi_net_port(process->access.net) : 0};
+                                  .to = process->pulser ? dmi_net_port(process->access.net) : 0,
+                                  .names = names(process)};
   dmi_see_thread_ask(process->see->thread, &job);
 }
 

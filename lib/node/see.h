@@ -19,6 +19,9 @@ bool dmi_see_message(struct dmi_process *process, uint32_t from, const struct dm
 void dmi_see_stalled(struct dmi_process *process, dmi_uid_t uid, const char *name);
 /* What the threads here are doing goes to a file, and a line says to which.  Later. */
 void dmi_see_dump(struct dmi_process *process);
+/* This process ends in order: those who look are told.  `all`: so does the program, with `status`.
+ */
+void dmi_see_farewell(struct dmi_process *process, bool all, int status);
 /* This temporary connection was lost. */
 void dmi_see_lost(struct dmi_process *process, uint32_t temp);
 

@@ -61,7 +61,9 @@ const char *dmi_see_wait_name(enum dmi_doing_what what);
 /* A line about the thread that waits for a page of this process. */
 void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *name);
 /* `port`: at which this process can be asked; 0: it is no member yet. */
-void dmi_see_write_dump(struct dmi_process *process, uint32_t port);
+struct dmi_see_names;
+void dmi_see_write_dump(struct dmi_process *process, uint32_t port,
+                        const struct dmi_see_names *names);
 
 /* ---- see_thread.c: the thread that looks ---- */
 struct dmi_see_thread;
@@ -72,8 +74,17 @@ struct dmi_see_job {
   uint32_t to;              /* ANSWER: who gets it; SAY: for whom threads wait; DUMP: see above */
   struct dmi_msg_see ask;   /* ANSWER */
   char name[DMI_NAME_TEXT]; /* SAY: of `to`, for people */
+  struct dmi_see_names *names; /* DUMP: of all members, malloc'ed; it goes with the job */
 };
-/* False: it cannot be done. */
+/* Members as they are named for people; the daemon makes the list. */
+struct dmi_see_names {
+  uint32_t num;
+  struct dmi_see_name {
+    dmi_uid_t uid;
+    char text[DMI_NAME_TEXT];
+  } of[];
+};
+/* False: it cannot be done; `names` was freed. */
 bool dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job);
 /* How many answers to this one it has not begun. */
 uint32_t dmi_see_thread_has(struct dmi_see_thread *thread, uint32_t to);

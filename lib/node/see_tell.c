@@ -74,8 +74,15 @@ void dmi_see_say_waits(struct dmi_process *process, dmi_uid_t uid, const char *n
 
 /* ---- The dump -------------------------------------------------------------------------------- */
 
+static const char *name_of(const struct dmi_see_names *names, dmi_uid_t uid) {
+  for (uint32_t i = 0; names && i < names->num; i++) {
+    if (names->of[i].uid == uid) return names->of[i].text;
+  }
+  return "a process that has come or gone just now";
+}
+
 static void write_thread(FILE *file, struct dmi_process *process,
-                         const struct dmi_doing_state *state) {
+                         const struct dmi_doing_state *state, const struct dmi_see_names *names) {
   char place[DMI_WHERE_SIZE], text[64];
   struct dmi_see_at at;
   fprintf(file, "%s (%d): ", who_is(state, text), state->tid);
@@ -93,14 +100,13 @@ static void write_thread(FILE *file, struct dmi_process *process,
           dmi_see_wait_name(state->what));
   if (dmi_doing_has_addr(state->what) && state->addr) fprintf(file, " 0x%" PRIx64, state->addr);
   if (dmi_doing_has_addr(state->what) && state->addr && dmi_see_find(process, state->addr, &at)) {
-    fprintf(file,
-            " (page %" PRIu64 " of the mapping at 0x%" PRIx64 ", asked of member %" PRIu32 ")",
-            at.page, at.base, at.hint);
+    fprintf(file, " (page %" PRIu64 " of the mapping at 0x%" PRIx64 ", asked of %s)", at.page,
+            at.base, name_of(names, at.hint));
   }
   fputc('\n', file);
 }
 
-static void write_all(FILE *file, struct dmi_process *process) {
+static void write_all(FILE *file, struct dmi_process *process, const struct dmi_see_names *names) {
   struct dmi_doing_state state[SOME];
   struct dmi_sync_held held[SOME];
   char place[DMI_WHERE_SIZE];
@@ -109,7 +115,7 @@ static void write_all(FILE *file, struct dmi_process *process) {
        !ferror(file) && (num = dmi_doing_look(&process->access.doings, below, state, SOME)) != 0;
        below = state[num - 1].number) {
     for (uint32_t i = 0; i < num; i++)
-      write_thread(file, process, &state[i]);
+      write_thread(file, process, &state[i], names);
   }
   for (uint64_t below = UINT64_MAX;
        !ferror(file) && (num = dmi_sync_look(process->sync, below, held, SOME)) != 0;
@@ -130,7 +136,8 @@ static int make_file(char path[PATH_MAX], const char *whose) {
   return mkostemp(path, O_CLOEXEC);
 }
 
-static bool write_own(struct dmi_process *process, char path[PATH_MAX]) {
+static bool write_own(struct dmi_process *process, char path[PATH_MAX],
+                      const struct dmi_see_names *names) {
   const int fd = make_file(path, "");
   FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
   bool good;
@@ -141,7 +148,7 @@ static bool write_own(struct dmi_process *process, char path[PATH_MAX]) {
   }
   dmi_file_begin();
   errno = 0;
-  write_all(file, process);
+  write_all(file, process, names);
   good = fflush(file) == 0 && !ferror(file);
   error = errno;
   if (fclose(file) != 0 && good) {
@@ -198,9 +205,10 @@ static bool ask_all(const struct dmi_config *config, uint32_t port) {
   return true;
 }
 
-void dmi_see_write_dump(struct dmi_process *process, uint32_t port) {
+void dmi_see_write_dump(struct dmi_process *process, uint32_t port,
+                        const struct dmi_see_names *names) {
   char path[PATH_MAX];
-  if (!write_own(process, path)) {
+  if (!write_own(process, path, names)) {
     dmi_say(&process->stream, DMI_LOG_WARN, "member", "cannot write %s: %s", path,
             dmi_file_why(errno));
     return;

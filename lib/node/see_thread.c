@@ -59,8 +59,13 @@ static void do_job(struct dmi_process *process, const struct dmi_see_job *job) {
   } else if (job->type == DMI_SEE_JOB_SAY) {
     dmi_see_say_waits(process, job->to, job->name);
   } else {
-    dmi_see_write_dump(process, job->to);
+    dmi_see_write_dump(process, job->to, job->names);
   }
+}
+
+static void question_free(struct question *question) {
+  if (question) free(question->job.names);
+  free(question);
 }
 
 /* The next question; NULL: there is none.  *ends: nor will there be any. */
@@ -84,8 +89,8 @@ static void *body(void *arg) {
     uint32_t seen = atomic_load(&thread->events);
     struct question *question = take(thread, &ends);
     if (question && !ends) do_job(thread->process, &question->job);
-    free(question);
     if (!question && !ends) dmi_futex_wait(&thread->events, seen);
+    question_free(question);
   }
   return NULL;
 }
@@ -102,7 +107,10 @@ static bool start(struct dmi_see_thread *thread) {
 
 bool dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job *job) {
   struct question *question = thread->runs || start(thread) ? malloc(sizeof(*question)) : NULL;
-  if (!question) return false;
+  if (!question) {
+    free(job->names);
+    return false;
+  }
   question->next = NULL;
   question->job = *job;
   dmi_mutex_lock(&thread->lock);
@@ -114,7 +122,7 @@ bool dmi_see_thread_ask(struct dmi_see_thread *thread, const struct dmi_see_job 
   }
   dmi_mutex_unlock(&thread->lock);
   if (question) { /* too many */
-    free(question);
+    question_free(question);
     return false;
   }
   atomic_fetch_add(&thread->events, 1);
@@ -141,7 +149,7 @@ void dmi_see_thread_end(struct dmi_see_thread *thread) {
   dmi_futex_wake(&thread->events, 1);
   if (thread->runs) pthread_join(thread->pthread, NULL);
   while ((question = take(thread, &ends)))
-    free(question);
+    question_free(question);
   dmi_mutex_destroy(&thread->lock);
   free(thread);
 }

@@ -4,7 +4,8 @@
  *
  *   stdin:  WHAT OF AT ADDR            numbers: fields of SEE (docs/seeing.md)
  *   stdout: HOW NEXT BYTES             fields of SEEN, in the order in which answers come, with the
- *           NUMBER before them         number of the line of the question, from 1; then the bytes
+ *           NUMBER before them         number of the line of the question, from 1; then the bytes.
+ *                                      Number 0: the process that is asked ends in order
  *
  * Failure modes: no such process, another key, or it ends: a line on stderr, and status 1.
  */
@@ -38,6 +39,7 @@ struct view {
   char advice[DMI_CONTACT_HOST + 60]; /* if it cannot be asked there */
   uint32_t asked, heard;
   bool failed;
+  const char *over; /* how the process that is asked has ended in order; NULL: it has not */
   size_t length;
   char line[256]; /* of stdin, so far */
 };
@@ -114,7 +116,12 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
   struct view *view = arg;
   bool good = class == DMI_CLASS_SEE && msg->type == DMI_SEE_ANSWER && from == view->temp;
   if (good) {
-    view->heard++;
+    if (msg->seen.number) {
+      view->heard++;
+    } else {
+      view->over =
+          msg->seen.how == DMI_SEEN_GOOD ? "the program has ended" : "has left the program";
+    }
     printf("%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64 "\n", msg->seen.number, msg->seen.how,
            msg->seen.next, msg->body.ptr ? msg->body.len : 0);
     if (msg->body.ptr) fwrite(msg->body.ptr, 1, msg->body.len, stdout);
@@ -129,7 +136,8 @@ static void on_lost(void *arg, uint32_t id, const char *why) {
   struct view *view = arg;
   char text[DMI_NET_WHY + DMI_CONTACT_HOST];
   (void)id;
-  snprintf(text, sizeof text, "%s port %u was asked, and is lost: %s", view->host, view->port, why);
+  snprintf(text, sizeof text, "%s port %u was asked, and %s%s", view->host, view->port,
+           view->over ? "" : "is lost: ", view->over ? view->over : why);
   end(view, text);
 }
 

@@ -110,7 +110,7 @@ my $place = sub { my ($call, $mark, $function) = @_; return qr/$call at $line{$m
   my $kept = $first->expect_err(qr/^dmi: what its threads are doing is in (\S+);/m);
   open my $dump, '<', $kept or die "$kept: $!";
   my $told = join '', <$dump>;
-  like($told, qr/^DMI_main \(\d+\): in $meets, for [\d.]+ s; waits for: barrier 0x\w+ \(page 0 of/m,
+  like($told, qr/^DMI_main \(\d+\): in $meets, for [\d.]+ s; waits for: barrier 0x\w+ \(page 0 of the mapping at 0x\w+, asked of process [01] \(\S+\)\)$/m,
     'the second Ctrl+C writes what threads are doing');
   my $all = $first->expect_err(qr/^dmi: what all processes are doing is in (\S+)$/m);
   open my $dump_all, '<', $all or die "$all: $!";

@@ -140,6 +140,10 @@ close $rounds;
 $first->wait_exit(0);
 shows("document.getElementById('trouble').textContent === 'the program has ended'", 'the page says that the program has ended');
 shows("document.getElementById('fresh').textContent === 'ended'", 'and does not go on asking');
+my $red = "getComputedStyle(document.body.appendChild(Object.assign(document.createElement('i'), { style: 'color: var(--bad)' }))).color";
+is($browser->value("['trouble', 'fresh'].filter((id) => getComputedStyle(document.getElementById(id)).color === $red).length"), 0, 'an orderly end is not red');
+is($browser->value("document.body.innerText.split('has ended').length - 1"), 1, 'and is told once');
+DMIWeb::screenshot($t, $browser, 'web-ended');
 $t->wait_looking(sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $place->{port}) }, 'its server ends with the program');
 
 # ---- Nothing is asked while nobody looks ---------------------------------------------------------
@@ -237,9 +241,13 @@ sub listener {
     . " const now = x(dmi.known.threads.at); return all.length === 2 && all.every((entry, row) => entry.runs.at(-1).state === 'lock'"
     . " && 'rgb(' + [...pen.getImageData(Math.round((now - 1) * ratio), Math.round((row * high + high / 2) * ratio), 1, 1).data].slice(0, 3).join(', ') + ')' === colour); })()";
   $t->wait_looking(sub { return $browser->value($lock) }, 'the timeline has the colour of a lock for both');
+  is($browser->value('dmi.drawn.span'), 20, 'the timeline of a young page is short');
   DMIWeb::screenshot($t, $browser, 'web-deadlock');
   $t->kill_together($one, $two);
   shows("document.getElementById('fresh').textContent === 'ended'", 'the end of a program that was killed is seen, too');
+  shows("/^the process was lost: it was killed, /.test(document.querySelector('#trouble.on').textContent) && getComputedStyle(document.getElementById('trouble')).color === $red", 'in red');
+  is($browser->value("document.body.innerText.split('lost').length - 1"), 1, 'and once');
+  DMIWeb::screenshot($t, $browser, 'web-killed');
 }
 
 # A barrier to which nobody is left who could come.

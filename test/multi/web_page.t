@@ -187,6 +187,7 @@ my $last = 2 * $events + 310;
 show($last);
 $browser->wait_for("(dmi.threads || 0) > $events + 2 && dmi.known.threads.at === $last");
 is_deeply($browser->value("[...dmi.history.values()].flatMap(({ runs }) => runs).filter(({ to }) => to <= $last - 300)"), [], 'what is older than five minutes is forgotten');
+is($browser->value('dmi.drawn.span'), 300, 'the timeline is no longer than that');
 is($browser->value('dmi.history.size'), $PROCESSES * $THREADS, 'of threads that are still there the rest stays');
 is($browser->value("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')"), 'refused', 'the page may ask nobody else');
 is($browser->value("(() => { const node = document.createElement('script'); node.textContent = 'window.evil = 1'; document.body.append(node); return window.evil === undefined; })()"), JSON::PP::true(),

@@ -8,6 +8,7 @@ use FindBin;
 use lib "$FindBin::Bin/../../bin/lib";
 use DMI::Json;
 use DMI::Look;
+use DMI::Web;
 use DMI::Web::Metrics;
 use DMI::Web::Pace;
 use DMI::Web::State;
@@ -94,6 +95,13 @@ sub all { return { time => 30, objects => {}, mappings => [], members => [@_] } 
   is(scalar(grep { /still missing/ } map { $_->{waits} // '' } @{ $event->{threads} }), 1, 'who is still missing at a barrier: once');
   is($event->{threads}[2]{waits}, 'at the barrier at 0xa, as does thread 1 of process 0 (h1)', 'the others wait as that one');
 }
+
+# ---- Its end -----------------------------------------------------------------------------------
+
+is_deeply([DMI::Web::_ended_text(good => 1, left => 0, status => 0)], ['the program has ended', 1], 'an orderly end is no failure');
+is_deeply([DMI::Web::_ended_text(good => '', left => 0, status => 3)], ['the program has ended with status 3', 0], 'one with a status is');
+is_deeply([DMI::Web::_ended_text(good => 1, left => 2, status => 0)], ['the process that was asked has left the program', 1], 'a process that has left');
+is_deeply([DMI::Web::_ended_text(lost => 1)], [], 'one that was lost says nothing');
 
 # ---- Metrics -----------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ sub run {
       my ($number, $how, $next, $length, $begin) = ($1, $2, $3, $4, $+[0]);
       my $text = substr $self->{buffer}, $begin, $length;
       substr $self->{buffer}, 0, $begin + $length, '';
+      $self->{farewell} = { left => $how, status => $next } if !$number;
       $self->_answered(delete $self->{waiting}{$number}, $how, $next, $text);
       $self->_send;
       next;
@@ -99,6 +100,18 @@ sub _wait {
 }
 
 sub pid { return $_[0]{pid} }
+
+# How the process that was asked has ended in order: { left => it has left the program, which goes on; status => of
+# the program }.  undef: it has not said so.  To be asked when that process has ended.
+sub farewell {
+  my ($self) = @_;
+  while (!$self->{farewell}) {
+    vec(my $bits = '', fileno $self->{answers}, 1) = 1;
+    last if !select($bits, undef, undef, $PATIENCE) || !sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
+    $self->{farewell} = { left => $1, status => $2 } if $self->{buffer} =~ /^0 (\d+) (\d+) 0$/m;
+  }
+  return $self->{farewell};
+}
 
 # The other program has said why.
 sub _ended {

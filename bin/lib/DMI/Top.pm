@@ -75,7 +75,7 @@ sub show {
 # Nobody answers, and why: the program has ended if all that were asked are gone.
 sub _nobody {
   my ($self, @said) = @_;
-  if (defined $self->{at} && !grep { !/no DMI program listens at|closed the connection/ } @said) {
+  if (defined $self->{at} && !grep { !/no DMI program listens at|closed the connection|has ended|has left the program/ } @said) {
     print STDERR 'dmirun: the program at ', DMI::LookText::plain($self->{at}), " has ended\n";
     return 0;
   }

@@ -55,14 +55,35 @@ sub all {
       $self->{look}->all(@parts);
     };
     if ($all && @{ $all->{members} }) {
+      $self->{ended} = {};    # it has not
       $self->{others} = [map { [@$_{qw(address port)}] } grep { defined $_->{address} } @{ $all->{members} }];
       return $all;
     }
     die $@ if ref $@;
     $self->{why} = $@ || 'it is no member';
+    $self->_ended if ($way // '') eq 'now' && $@;
     $self->detach;
   }
   return;
+}
+
+# The process that was asked has ended, or gives no answer.
+sub _ended {
+  my ($self) = @_;
+  my $farewell = $self->{look}{farewell};
+  $self->{ended} = $farewell ? { %$farewell, good => !$farewell->{status} } : { lost => 1 };
+  return;
+}
+
+# How the process that was asked last has ended: { good, status, left } if it has said so (as of DMI::Look), { lost }
+# if it has not; {}: that is not known.
+sub ended {
+  my ($self) = @_;
+  if ($self->{look}) {
+    $self->{look}->farewell;
+    $self->_ended;
+  }
+  return $self->{ended} // {};
 }
 
 sub why { return $_[0]{why} =~ s/\n\z//r }

@@ -78,10 +78,21 @@ sub _tell {
   $self->{over} = 1 if !$self->{server}->tell('event', $name, DMI::Json::encode($event));
 }
 
+# What has become of the program, and whether that is no failure; undef: that is not known.
+sub _ended_text {
+  my (%ended) = @_;
+  return ('the process that was asked has left the program', 1) if $ended{left};
+  return ('the program has ended', 1) if $ended{good};
+  return ("the program has ended with status $ended{status}", 0) if defined $ended{status};
+  return;
+}
+
 sub _trouble {
   my ($self, $began) = @_;
-  my $why = $self->{begun} ? 'no process of the program answers: ' . $self->{watch}->why : 'the program begins';
-  $self->_tell('members', { time => time, seconds => $RETRY, trouble => $why });
+  my ($why, $good) = ('the program begins', 1);
+  ($why, $good) = _ended_text(%{ $self->{watch}{ended} // {} }) if $self->{begun};
+  $why //= 'no process of the program answers: ' . $self->{watch}->why;
+  $self->_tell('members', { time => time, seconds => $RETRY, trouble => $why, good => $good ? 1 : 0 });
   $_->later($began + $RETRY) for @$self{qw(members threads)};
 }
 
@@ -145,9 +156,19 @@ sub run {
       if $pages && !$self->{over} && $self->{threads}->next <= $now;
     $self->{watch}->detach if !$pages;
   }
-  $self->_tell('members', { time => time, seconds => 0, ended => 'the program has ended' }) if $self->{end};
+  $self->_say_end if $self->{end};
   $self->{watch}->detach;
   $self->{server}->finish;
+}
+
+# The process beside which this one serves has ended.
+sub _say_end {
+  my ($self) = @_;
+  my %ended = $self->{pages} ? %{ $self->{watch}->ended } : ();
+  my ($why, $good) = _ended_text(%ended);
+  ($why, $good) = $ended{lost} ? ('the process was lost: it was killed, has crashed, or could not go on (its last lines say why)', 0)
+    : ('the program has ended', 1) if !defined $why;
+  return $self->_tell('members', { time => time, seconds => 0, ended => $why, good => $good });
 }
 
 # Serves a program that runs, until it is interrupted.  Options as for new.  undef: a line on stderr has said why not.

@@ -2,7 +2,8 @@
 // and `threads`.  All text of theirs is set as text, never as HTML.
 'use strict';
 
-const SPAN = 300;        // seconds of the timeline
+const SPAN = 300;        // seconds of the timeline at most
+const SPANS = [[20, 5], [60, 15], [120, 30], [SPAN, 60]]; // its spans, and seconds from mark to mark
 const UNLIMITED = 1e12;  // pages: that of the allocator has all addresses that there are
 const LOG_LONGEST = 200; // lines
 const LEGEND_LONGEST = 16; // processes: beside those of more, in their table, are the colours, too
@@ -106,11 +107,10 @@ function onMembers(event) {
   known.interval = event.seconds;
   if (event.ended) {
     known.ended = true;
-    log(event.ended);
     source.close();
   }
   const trouble = event.ended || event.trouble;
-  alarm('trouble', trouble ? [[trouble, '']] : []);
+  alarm('trouble', trouble ? [[trouble, '']] : [], event.good);
   if (!event.members) return draw(drawHead);
   rates(event);
   compare(event);
@@ -129,10 +129,10 @@ function onThreads(event) {
   draw(drawThreads, drawMappings, drawHot, drawTraffic, drawTimeline);
 }
 
-// What is wrong: pairs of head and body.
-function alarm(id, all) {
+// What is wrong, or (`good`) only to be known: pairs of head and body.
+function alarm(id, all, good) {
   const node = $(id);
-  kind(node, all.length ? 'alarm on' : 'alarm');
+  kind(node, `alarm${all.length ? ' on' : ''}${good ? ' good' : ''}`);
   while (node.children.length > 2 * all.length) node.lastChild.remove();
   while (node.children.length < 2 * all.length) node.append(make('b'), make('span'));
   all.forEach(([head, body], at) => {
@@ -217,7 +217,7 @@ function silence() {
 
 function drawHead() {
   const fresh = $('fresh'), event = known.members, silent = silence();
-  kind(fresh, known.ended || known.lost || silent ? 'stale' : '');
+  kind(fresh, !known.ended && (known.lost || silent) ? 'stale' : ''); // how it has ended stands below
   text(fresh, known.ended ? 'ended' : known.lost ? 'connection lost; trying again' : silent ? `nothing new for ${duration(silent)}` : known.interval > 5 ? `live, every ${known.interval.toFixed(0)} s` : 'live');
   if (!event) return;
   const sum = (of) => event.members.reduce((all, member) => all + (of(member) || 0), 0);
@@ -422,8 +422,11 @@ function drawTimeline() {
   const pen = canvas.getContext('2d');
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
-  const x = (at) => GUTTER + (width - GUTTER) * (1 - (event.at - at) / SPAN);
-  dmi.drawn = { all, high, x, ratio, css };
+  // As wide as what is known is old.
+  const age = event.at - Math.min(event.at, ...[...history.values()].map(({ runs }) => runs[0].from));
+  const [span, mark] = SPANS.find(([seconds]) => age <= seconds) || SPANS[SPANS.length - 1];
+  const x = (at) => GUTTER + (width - GUTTER) * (1 - (event.at - at) / span);
+  dmi.drawn = { all, high, x, ratio, css, span };
   // All of one colour at once.
   const paths = new Map();
   all.forEach((entry, row) => {
@@ -448,8 +451,8 @@ function drawTimeline() {
       pen.fillText(high >= 11 ? `${processOf(entry.member)} · ${entry.label}` : `process ${processOf(entry.member)}`, 0, y, GUTTER - 8);
     }
   });
-  for (let minute = 0; minute <= SPAN / 60; minute++) {
-    const at = x(event.at - minute * 60), label = minute ? `−${minute} min` : 'now';
+  for (let seconds = 0; seconds <= span; seconds += mark) {
+    const at = x(event.at - seconds), label = !seconds ? 'now' : seconds % 60 ? `−${seconds} s` : `−${seconds / 60} min`;
     pen.fillText(label, Math.min(width - pen.measureText(label).width, Math.max(GUTTER, at - pen.measureText(label).width / 2)), height - AXIS / 2);
   }
 }
