@@ -330,7 +330,7 @@ is($status, 0, '-h');
 like($out, qr/  $_ .*/, "-h explains $_") for qw(-i -p -l -s --key --key-fd --encrypt --bind --dead-after -h
   -v);
 like($out, qr/Ctrl\+C asks to leave.*second.*third.*ends/s, '-h tells of one, two and three Ctrl+C');
-like($out, qr/-p port.*7880.*\n.*-l port.*7880.*\n.*-s bytes.*2G/, '-h shows the defaults');
+like($out, qr/-p port .*7880.*\n *-l port .*7880(?:.*\n)+? *-s bytes .*2G/, '-h shows the defaults');
 like((run("$dmirun -v"))[1], qr/^dmirun \(DMI\) \d+\.\d+\.\d+$/, '-v');
 
 # The process is the program itself: signals reach it, and its end is dmirun's end.

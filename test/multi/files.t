@@ -159,6 +159,29 @@ SKIP: {
   }
 }
 
+# What is printed, onto a full disk.
+for my $command ([dmirun => '-h'], [dmirun => '-v'], [dmimw => '-h'], [dmimw => '-v'], [dmicc => '-h'], [dmicc => '--version'],
+  [dmicc => '--dmi-show', 'x.c']) {
+  my ($name, @args) = @$command;
+  my $full = $t->spawn(['/bin/sh', '-c', 'exec "$@" > /dev/full', 'sh', $t->build . "/bin/$name", @args], name => "full, @$command");
+  $full->wait_exit($name eq 'dmicc' ? 1 : 2);
+  is($full->err, "$name: cannot write the output: No space left on device\n", "@$command: it says why");
+}
+{
+  my $set = $t->spawn([$t->build . '/bin/dmimw', '--set', 'full', $program, 'wait'], name => 'set');
+  $set->expect_err(qr/^=== opened ===$/m);
+  my $full = $t->spawn(['/bin/sh', '-c', 'exec "$@" > /dev/full', 'sh', $t->build . '/bin/dmimw', '--status', '--set', 'full'], name => 'full, status');
+  $full->wait_exit(1);
+  is($full->err, "dmimw: cannot write the output: No space left on device\n", 'dmimw --status: it says why');
+  $set->signal('INT');
+  $set->wait_exit(0);
+}
+for my $name (qw(dmirun dmimw dmicc)) {
+  my $help = $t->spawn([$t->build . "/bin/$name", '-h'], name => "$name -h");
+  $help->wait_exit(0);
+  is(join("\n", grep { length > 80 } split /\n/, $help->out), '', "$name -h: lines of 80 columns");
+}
+
 # ---- The program's own files -------------------------------------------------------------------
 
 {

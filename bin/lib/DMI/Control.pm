@@ -295,11 +295,11 @@ sub ask {
   my $socket = _open($name) or die "no dmimw of yours with --set $name runs on this host\n";
   $socket->autoflush(1);
   print $socket $json->encode(\%request), "\n";
-  local $| = 1;
+  STDOUT->autoflush(1);
   my $status;
   while (my $line = <$socket>) {
     my $answer = $json->decode($line);
-    print "$answer->{say}\n" if defined $answer->{say};
+    if (defined $answer->{say}) { print "$answer->{say}\n" or die "cannot write the output: $!\n" }
     $status //= $answer->{end};
   }
   return $status // die "dmimw has ended\n";

@@ -52,13 +52,19 @@ sub usage {
   return $text;
 }
 
+# None is longer than 80 characters.
 sub _lines {
   my $text = '';
   for my $row (@_) {
-    my $head = join ' ', grep { $_ ne '' } @$row{qw(option argument)};
-    $head = length $head > 8 ? "  $head  " : sprintf '  %-9s ', $head;
-    my $indent = ' ' x length $head;
-    $text .= $head . $row->{help} =~ s/\n/\n$indent/gr . "\n";
+    my $line = sprintf '  %-8s ', join ' ', grep { $_ ne '' } @$row{qw(option argument)};
+    for my $word (split ' ', $row->{help}) {
+      if (length("$line $word") > 80) {
+        $text .= "$line\n";
+        $line = ' ' x 11;
+      }
+      $line .= " $word";
+    }
+    $text .= "$line\n";
   }
   return $text;
 }
