@@ -236,7 +236,13 @@ static bool take_ring(struct dmi_trace_ring *ring, const struct dmi_trace_taker 
   return tail == head;
 }
 
-/* Takes rings of threads that have ended out of the list, if nothing is in them. */
+/* Nothing is in it, nor was anything left out that is to be told. */
+static bool is_done(const struct dmi_trace_ring *ring) {
+  return atomic_load(&ring->head) == atomic_load(&ring->tail) &&
+         atomic_load(&ring->lost) == ring->told;
+}
+
+/* Takes rings of threads that have ended out of the list, if all of them was taken. */
 static void clear(struct dmi_trace *trace) {
   struct dmi_trace_ring **at;
   dmi_lock(&trace->lock, DMI_RANK_EVENT);
@@ -245,7 +251,7 @@ static void clear(struct dmi_trace *trace) {
     struct dmi_trace_ring *ring = *at;
     /* `end` first: the thread has put in nothing behind it. */
     bool over = atomic_load(&ring->end) == OVER;
-    if (over && atomic_load(&ring->head) == atomic_load(&ring->tail)) {
+    if (over && is_done(ring)) {
       *at = ring->next;
       if (trace->next == ring) trace->next = NULL;
       free(ring);

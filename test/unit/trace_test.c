@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,55 @@ static void test_many(void **state) {
   assert_int_equal(taken.records, 640);
   assert_int_equal(atomic_load(&trace.unseen), 360);
   dmi_trace_end(&trace);
+}
+
+struct ending {
+  struct taken taken;
+  struct dmi_trace *trace;
+  pthread_t thread;
+  sem_t is_full, go;
+};
+
+static void *put_too_many(void *arg) {
+  struct ending *ending = arg;
+  put(ending->trace, 2048);
+  sem_post(&ending->is_full);
+  sem_wait(&ending->go);
+  put(ending->trace, 5);
+  return NULL;
+}
+
+static bool ends_meanwhile(void *arg, const struct dmi_trace_record *record) {
+  struct ending *ending = arg;
+  if (!ending->taken.records) {
+    sem_post(&ending->go);
+    pthread_join(ending->thread, NULL);
+  }
+  return take_record(&ending->taken, record);
+}
+
+/* What a thread had to leave out while its records were taken is told, although it has ended since. */
+static void test_ending(void **state) {
+  struct dmi_trace trace = {0};
+  struct ending ending = {.taken = {.most = 10000}, .trace = &trace};
+  const struct dmi_trace_taker taker = {&ending, take_thread, ends_meanwhile}; /* `taken` is first */
+  struct taken taken;
+  (void)state;
+  sem_init(&ending.is_full, 0, 0);
+  sem_init(&ending.go, 0, 0);
+  dmi_trace_begin(&trace);
+  assert_int_equal(pthread_create(&ending.thread, NULL, put_too_many, &ending), 0);
+  sem_wait(&ending.is_full);
+  dmi_trace_take(&trace, &taker);
+  assert_int_equal(ending.taken.records, 2048);
+  taken = take(&trace, 10000);
+  assert_int_equal(ending.taken.lost + taken.lost, 5);
+  assert_int_equal(taken.records, 0);
+  taken = take(&trace, 10000);
+  assert_int_equal(taken.threads, 0); /* and once */
+  dmi_trace_end(&trace);
+  sem_destroy(&ending.is_full);
+  sem_destroy(&ending.go);
 }
 
 #define MANY 200000
@@ -513,6 +563,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rings), cmocka_unit_test(test_turns),    cmocka_unit_test(test_began),
       cmocka_unit_test(test_waits), cmocka_unit_test(test_many),     cmocka_unit_test(test_both),
+      cmocka_unit_test(test_ending),
       cmocka_unit_test(test_items), cmocka_unit_test(test_lost),     cmocka_unit_test(test_noise),
       cmocka_unit_test(test_clock), cmocka_unit_test(test_drift),    cmocka_unit_test(test_json),
       cmocka_unit_test(test_open),  cmocka_unit_test(test_open_many)};
