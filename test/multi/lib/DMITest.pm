@@ -32,6 +32,7 @@ use warnings;
 use Cwd qw(abs_path);
 use DMINodes;
 use Exporter qw(import);
+use Fcntl qw(:flock);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
@@ -139,6 +140,9 @@ sub compile {
   my @inputs = ($path, @with, (map { glob dirname($_) . '/*.h' } $path, @with),
     "$top/include/dmi_api.h",
     map { "$self->{build}/$_" } qw(bin/dmicc dmi_start.o .libs/libdmi.a), grep { -e "$self->{build}/$_" } ".libs/libdmiox.a");
+  # Other tests may need it, too, at the same time: one compiles it, and none replaces what another one runs.
+  open my $lock, '>', "$program.lock" or die "DMITest: $program.lock: $!\n";
+  flock $lock, LOCK_EX or die "DMITest: $program.lock: $!\n";
   if (-e $program) {
     my $made = (stat $program)[9];
     return $program unless grep { ((stat $_)[9] // 'inf') > $made } @inputs;
