@@ -507,7 +507,7 @@ sub _say_who_stays {
   my ($self) = @_;
   my @left = grep { !$_->is_final } @{ $self->{members} };
   return if $self->{interrupts} > 1 || !@left;
-  $self->say($self->_still_there(@left) . '' . _more());
+  $self->say($self->_still_there(@left) . _more());
   return;
 }
 
