@@ -29,12 +29,26 @@ sub begin {
   return ($mw, $in);
 }
 
-# Kills the process of this name.
-sub kill_one {
-  my ($mw, $name, @how) = @_;
+sub pid_of {
+  my ($name) = @_;
   my $asker = $t->spawn([@where, $dmimw, '--status'], name => 'status');
   $asker->wait_exit(0);
   my ($pid) = $asker->out =~ /^\Q$name\E +opened +\d+ +(\d+)/m or die $asker->out;
+  return $pid;
+}
+
+# Stops it.
+sub stop_one {
+  my ($mw, $name, $pid) = @_;
+  kill STOP => $$pid = pid_of($name);
+  $mw->expect_err(qr/^localhost\S*: dmi: process \d+ \(\S+, \Q$name\E\) is lost; nothing was heard of it/m);
+  return;
+}
+
+# Kills the process of this name.
+sub kill_one {
+  my ($mw, $name, @how) = @_;
+  my $pid = pid_of($name);
   @how ? $how[0]->($pid) : kill(KILL => $pid);
   $mw->expect_err(qr/^dmimw: process \d+ \(\Q$name\E, pid $pid\) was killed by SIGKILL$/m);
 }
@@ -64,6 +78,24 @@ sub kill_one {
   kill_one($mw, 'localhost/2');
   # Its loss may be known before its end is.
   $t->wait_until(sub { $mw->err =~ m{^\S+: dmi: process \d \(\S+, localhost/2\) is lost; }m }, 'its loss is told');
+  close $in;
+  $mw->wait_exit(0);
+}
+
+# One that is stopped does not hear that it was lost, and ends no sooner than it goes on, or is killed.
+{
+  my ($mw, $in) = begin([('localhost') x 3], $program, '--survive');
+  my $stopped;
+  stop_one($mw, 'localhost/2', \$stopped);
+  close $in;
+  $mw->expect_err(qr/^dmimw: the program has ended without localhost\/2, which it lost: if it does not end \(stopped\?\) it is killed within \d+ s \(--grace\)$/m);
+  kill CONT => $stopped;
+  $mw->wait_exit(0);
+  unlike($mw->err, qr/^dmimw: localhost\S*: the others lost it/m, 'it went on in time');
+  ($mw, $in) = begin([('localhost') x 3], $program, '--survive', '--grace', 1);
+  stop_one($mw, 'localhost/2', \$stopped);
+  $mw->expect_err(qr/^dmimw: localhost\/2: the others lost it 1 s ago \(--grace\), and it has not ended \(was it stopped\?\): it is killed$/m);
+  $mw->expect_err(qr/^dmimw: process \d+ \(localhost\/2, pid $stopped\) was killed by SIGKILL$/m);
   close $in;
   $mw->wait_exit(0);
 }

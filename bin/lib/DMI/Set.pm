@@ -188,6 +188,7 @@ sub _changed {
     $self->{output}->finish($member->name);
     $self->_tell_of_death($member);
     $self->_ended($member);
+    $self->_say_who_was_lost;
   }
   $_->($member) for @{ $self->{watchers}{$member} // [] };
   $self->_restart($member) if $member->{again} && $member->is_gone;
@@ -343,6 +344,29 @@ sub _survived {
   my $lost = $self->{known}{$key} or return;
   return if $lost->{survived}++;
   $self->{failures}-- if delete $lost->{failed};
+  $lost->{lost} = time;
+  $self->{loop}->after($self->{grace}, sub { $self->_kill_lost($lost) }) unless $lost->is_final;
+  return;
+}
+
+# Usually a process that the others have lost hears so, and ends.  One that is stopped does not.
+sub _kill_lost {
+  my ($self, $lost) = @_;
+  return if $lost->is_final;
+  $self->say($lost->name . ": the others lost it $self->{grace} s ago (--grace), and it has not ended (was it stopped?): it is killed");
+  return $lost->kill;
+}
+
+# All others have ended.
+sub _say_who_was_lost {
+  my ($self) = @_;
+  my @left = grep { !$_->is_final } @{ $self->{members} };
+  return if !@left || grep { !$_->{survived} } @left;
+  return if $self->{restarting} || $self->{judging} || $self->{interrupts} || $self->{told_lost}++;
+  my $most = 0;
+  for my $member (@left) { my $more = $member->{lost} + $self->{grace} - time; $most = $more if $more > $most }
+  $self->say('the program has ended without ' . join(', ', map { $_->name } @left) . ', which it lost: '
+      . (@left == 1 ? 'if it does' : 'those that do') . ' not end (stopped?) ' . (@left == 1 ? 'it is' : 'are') . sprintf ' killed within %d s (--grace)', $most + 1);
   return;
 }
 
