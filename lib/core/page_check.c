@@ -50,7 +50,10 @@ static const char *busy_wrong(const struct dmi_core *core, const struct dmi_page
   REQUIRE(busy->holders == 0 || page->role == DMI_ROLE_OWNER, "a copyset, and not the owner");
   REQUIRE(busy->waiting_ops.first == NULL || page->role != DMI_ROLE_NONE,
           "operations wait at a process that is neither owner nor pending");
-  REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER, "reads wait at the owner");
+  /* One that was sent elsewhere before the page came here is begun anew when the page resumes. */
+  REQUIRE(busy->waiters.first == NULL || page->role != DMI_ROLE_OWNER ||
+              (page->flags & DMI_PAGE_FROZEN),
+          "reads wait at the owner");
   REQUIRE(busy->delegated == NULL || dmi_fetch_any(busy->fetch),
           "delegated reads wait for no fetch");
   REQUIRE(!dmi_fetch_any(busy->fetch) || (page->role != DMI_ROLE_OWNER && !page->copy),

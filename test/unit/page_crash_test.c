@@ -501,6 +501,33 @@ static void grant(void **state) {
   }
 }
 
+/* An operation was sent away before the page came here: it begins anew, here. */
+static void away_from_the_owner(void **state) {
+  struct world w;
+  unsigned char dst[8] = "old";
+  struct dmi_req get = {.type = DMI_REQ_GET, .op = {6}, .len = 8, .dst = dst};
+  struct dmi_req own = {.type = DMI_REQ_EXCL, .op = {5}, .len = 8, .src = {.ptr = bytes, .len = 8}};
+  struct dmi_msg msg = about(DMI_MSG_GRANT, 2);
+  (void)state;
+  begin(&w, 1);
+  dmi_page_begin(&w.core, &w.page, &get, &w.out);
+  assert_non_null(sent(&w, DMI_MSG_GET));
+  dmi_page_begin(&w.core, &w.page, &own, &w.out);
+  msg.flags = DMI_F_ZERO;
+  take(&w, 3, &msg, NULL);
+  assert_int_equal(w.page.role, DMI_ROLE_OWNER);
+  assert_true(completed(&w, &own, DMI_OK));
+  clear(&w);
+  freeze(&w);
+  dmi_page_op_resume(&w.core, &w.page, &get, DMI_OP_AWAY, &w.out);
+  dmi_page_check(&w.core, &w.page); /* the step is over */
+  assert_int_equal(w.out.num, 0);
+  resume(&w, (struct dmi_page_mark){0});
+  assert_true(completed(&w, &get, DMI_OK));
+  assert_memory_equal(dst, bytes, 8);
+  end(&w);
+}
+
 /* An operation that waits has come, and the GRANT behind it was lost. */
 static void wait_without_grant(void **state) {
   struct world w;
@@ -794,6 +821,7 @@ int main(void) {
       cmocka_unit_test(revived_once),
       cmocka_unit_test(revived_elsewhere),
       cmocka_unit_test(revive_begins_anew),
+      cmocka_unit_test(away_from_the_owner),
       cmocka_unit_test(paused),
       cmocka_unit_test(unpaused),
       cmocka_unit_test(leaves_while_it_waits),
