@@ -174,6 +174,7 @@ struct dmi_member {
   uint64_t last_note;    /* number of the last DMI_notify here */
   /* leaving */
   bool asked; /* the user asked to leave */
+  bool stays; /* it was dismissed, but DMI threads ran here */
   bool opened;
   bool left; /* LEFT has arrived */
   bool left_shown;

@@ -28,6 +28,9 @@ const char *dmi_member_waits_for(const struct dmi_member *m) {
       if (!m->asked) return "this process was not asked to leave";
       if (m->env.witness) return "the others are being told";
       if (m->no_capacity) return "the other processes have no memory for its pages";
+      if (m->stays)
+        return "DMI_goodbye failed for this process, as DMI threads ran here (DMI_EBUSY; dmirun "
+               "--threads shows those that do)";
       return dmi_member_losable(m)
                  ? "not welcomed yet (DMI_welcome), nor dismissed (DMI_goodbye) by the program"
                  : "the program has not dismissed this process yet (DMI_goodbye)";
@@ -98,6 +101,7 @@ void dmi_member_leave_stopped(struct dmi_member *m, bool stopped) {
     return;
   }
   dmi_member_move(m, DMI_PHASE_JOINED);
+  m->stays = true;
   dmi_member_send(m, m->coordinator, DMI_CTL_LEAVE_NO, m->heir, DMI_EBUSY, NULL);
 }
 

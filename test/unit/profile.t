@@ -45,6 +45,8 @@ like($text, qr/^and 10 places more$/m, 'a long list is cut');
 # The wait of the main thread for the others is none that costs time.
 $text = DMI::Profile->new(process(1, cost(3, 5, 10e9)), line(profile => 'place', member => 1, call => 'DMI_join', place => 'p.c:5 (DMI_main)', cost => cost(0, 2, 8e9, 5e9), waits => ['thread']),
   place(1, 7, cost(3, 3, 2e9)))->text;
+like(DMI::Profile->new(process(1, cost(3, 1, 2e9)), line(profile => 'place', member => 1, call => 'DMI_local_barrier_sync', place => 'p.c:9 (work)', mapping => '0x1000', page_size => 64, cost => cost(3, 1, 2e9),
+  waits => ['page', 'barrier'], pages => []))->text, qr/^2\.0 s [^\n]*DMI_local_barrier_sync at p\.c:9 \(work\) +barrier, pages of 0x1000 /m, 'a barrier is named beside the pages that it needs');
 like($text, qr/^1 process: threads have waited 2\.0 s in all, in 3 waits, and have asked for pages 3 times$/m, 'sums without waits for the end of threads');
 like($text, qr/\n\nwaited [^\n]*\n2\.0 s +100 % [^\n]*DMI_read at p\.c:7 [^\n]*\n\nbeside that: waits for the end of threads, which work meanwhile\nwaited [^\n]*\n8\.0 s +- +2 +0 +5\.0 s +DMI_join at p\.c:5 \(DMI_main\) +thread *\n\z/, 'which stand at the end');
 

@@ -95,7 +95,8 @@ sub row {
   my ($place, $all) = @_;
   my $cost = $place->{cost};
   my $call = defined $place->{call} ? "$place->{call} at $place->{place}" : 'threads of DMI';
-  my $what = defined $place->{mapping} ? "pages of $place->{mapping}" : join ' ', sort keys %{ $place->{waits} // {} };
+  my @waits = sort keys %{ $place->{waits} // {} };
+  my $what = defined $place->{mapping} ? join ', ', (grep { $_ ne 'page' } @waits), "pages of $place->{mapping}" : join ' ', @waits;
   return [duration($cost->{ns}), $all->{ns} ? sprintf('%.0f %%', 100 * $cost->{ns} / $all->{ns}) : '-', @$cost{qw(waits faults)},
     duration($cost->{longest} // 0), $call, $what, defined $place->{page_size} ? DMI::LookText::bytes($place->{page_size}) : '', pages($place)];
 }
