@@ -20,6 +20,7 @@ use DMI::Way;
 use DMI::Way::Slurm;
 use DMI::Way::Ssh;
 use MIME::Base64 ();
+use List::Util qw(max);
 use POSIX ();
 use Sys::Hostname ();
 
@@ -190,9 +191,15 @@ sub _changed {
     $self->_ended($member);
     $self->_say_who_was_lost;
   }
-  $_->($member) for @{ $self->{watchers}{$member} // [] };
+  $self->_tell_watchers($member);
   $self->_restart($member) if $member->{again} && $member->is_gone;
   $self->_look;
+  return;
+}
+
+sub _tell_watchers {
+  my ($self, $member) = @_;
+  $_->($member) for @{ $self->{watchers}{$member} // [] };
   return;
 }
 
@@ -342,9 +349,9 @@ sub _survived {
   my $key = _key_of({ %$identity, member => $event->{member} });
   $self->{output}->once("$event->{name} is lost; $event->{effect}", $key);
   my $lost = $self->{known}{$key} or return;
-  return if $lost->{survived}++;
+  return if $lost->{survived};
+  $lost->{survived} = time;
   $self->{failures}-- if delete $lost->{failed};
-  $lost->{lost} = time;
   $self->{loop}->after($self->{grace}, sub { $self->_kill_lost($lost) }) unless $lost->is_final;
   return;
 }
@@ -363,8 +370,7 @@ sub _say_who_was_lost {
   my @left = grep { !$_->is_final } @{ $self->{members} };
   return if !@left || grep { !$_->{survived} } @left;
   return if $self->{restarting} || $self->{judging} || $self->{interrupts} || $self->{told_lost}++;
-  my $most = 0;
-  for my $member (@left) { my $more = $member->{lost} + $self->{grace} - time; $most = $more if $more > $most }
+  my $most = max(0, map { $_->{survived} + $self->{grace} - time } @left);
   $self->say('the program has ended without ' . join(', ', map { $_->name } @left) . ', which it lost: '
       . (@left == 1 ? 'if it does' : 'those that do') . ' not end (stopped?) ' . (@left == 1 ? 'it is' : 'are') . sprintf ' killed within %d s (--grace)', $most + 1);
   return;
@@ -542,7 +548,7 @@ sub _more { return "; Ctrl+C (kill -INT $$) writes what they are doing into a fi
 # each reason.
 sub _stays {
   my ($self, $member) = @_;
-  $_->($member) for @{ $self->{watchers}{$member} // [] };
+  $self->_tell_watchers($member);
   $self->{loop}->after($together, sub { $self->_say_why_they_stay }) unless @{ $self->{staying} // [] };
   push @{ $self->{staying} }, $member;
   return;
