@@ -7,7 +7,6 @@ use strict;
 use warnings;
 use DMI::Answer ();
 use DMI::Json ();
-use DMI::Waits ();
 use JSON::PP ();
 use POSIX ();
 
@@ -77,12 +76,7 @@ sub _send {
 sub run {
   my ($self) = @_;
   while (keys %{ $self->{waiting} }) {
-    if ($self->{buffer} =~ /\A(\d+) (\d+) (\d+) (\d+)\n/ && length($self->{buffer}) - $+[0] >= $4) {
-      my ($number, $how, $next, $length, $begin) = ($1, $2, $3, $4, $+[0]);
-      my $text = substr $self->{buffer}, $begin, $length;
-      substr $self->{buffer}, 0, $begin + $length, '';
-      $self->{farewell} = { left => $how, status => $next } if !$number;
-      $self->_answered(delete $self->{waiting}{$number}, $how, $next, $text);
+    if ($self->_take) {
       $self->_send;
       next;
     }
@@ -90,6 +84,18 @@ sub run {
     my $count = sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
     $self->_ended if !$count;
   }
+}
+
+# Takes an answer out of what has come; false: none is complete.
+sub _take {
+  my ($self) = @_;
+  return 0 unless $self->{buffer} =~ /\A(\d+) (\d+) (\d+) (\d+)\n/ && length($self->{buffer}) - $+[0] >= $4;
+  my ($number, $how, $next, $length, $begin) = ($1, $2, $3, $4, $+[0]);
+  my $text = substr $self->{buffer}, $begin, $length;
+  substr $self->{buffer}, 0, $begin + $length, '';
+  $self->{farewell} = { left => $how, status => $next } if !$number;
+  $self->_answered(delete $self->{waiting}{$number}, $how, $next, $text);
+  return 1;
 }
 
 sub _wait {
@@ -106,9 +112,9 @@ sub pid { return $_[0]{pid} }
 sub farewell {
   my ($self) = @_;
   while (!$self->{farewell}) {
+    next if $self->_take;
     vec(my $bits = '', fileno $self->{answers}, 1) = 1;
     last if !select($bits, undef, undef, $PATIENCE) || !sysread $self->{answers}, $self->{buffer}, 65536, length $self->{buffer};
-    $self->{farewell} = { left => $1, status => $2 } if $self->{buffer} =~ /^0 (\d+) (\d+) 0$/m;
   }
   return $self->{farewell};
 }
@@ -153,7 +159,7 @@ sub finish {
 
 # ---- All of it ---------------------------------------------------------------------------------
 
-# { members => [...], mappings => [...], objects => { "lock 0x..." => ... }, deadlocks => [...], program => 'prog args', asked_at => 'host:port' },
+# { members => [...], mappings => [...], objects => { "lock 0x..." => ... }, program => 'prog args', asked_at => 'host:port' },
 # see docs/seeing.md.
 # `parts`: which lists each member is asked for.
 sub all {
@@ -188,7 +194,6 @@ sub all {
   $self->_objects(\%all);
   $all{hottest} = [hot_pages(\%all)];
   $self->_hot_pages(\%all);
-  $all{deadlocks} = [DMI::Waits->new(\%all)->verdicts] if grep { $_->{threads} } @{ $all{members} };
   return \%all;
 }
 

@@ -107,8 +107,8 @@ my @columns = ((map { [$_] } qw(waited), 'of all', qw(waits faults longest)), ['
 sub text {
   my ($self, $width) = @_;
   my ($all, $rest) = $self->sums;
-  my @places = grep { !_joins($_) } $self->places;
-  my @joins = grep { _joins($_) } $self->places;
+  my (@places, @joins);
+  push @{ _joins($_) ? \@joins : \@places }, $_ for $self->places;
   my $joined = {};
   _add_cost($joined, $_->{cost}) for @joins;
   $all = { %$all, map { $_ => $all->{$_} - ($joined->{$_} // 0) } qw(faults waits ns) };

@@ -39,6 +39,7 @@ sub show {
   my @parts = ($wants{status} ? qw(process mappings hot) : (), qw(threads locks barriers),
     $opt->{json} && $wants{status} ? qw(waits peers profile) : ());
   my $all = _ask($viewer, @parts);
+  $all->{deadlocks} = [DMI::Waits->new($all)->verdicts] if $opt->{json} && grep { $_->{threads} } @{ $all->{members} };
   my $width = defined $opt->{dump} ? undef : DMI::Terminal::columns(\*STDOUT);
   my $text = $opt->{json} ? JSON::PP->new->canonical->pretty->encode($all)
     : join "\n", grep { $_ ne '' } DMI::Columns::folded(DMI::LookText::heading($all), $width),

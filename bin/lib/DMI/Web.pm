@@ -90,7 +90,7 @@ sub _ended_text {
 sub _trouble {
   my ($self, $began) = @_;
   my ($why, $good) = ('the program begins', 1);
-  ($why, $good) = _ended_text(%{ $self->{watch}{ended} // {} }) if $self->{begun};
+  ($why, $good) = _ended_text(%{ $self->{watch}->ended }) if $self->{begun};
   $why //= 'no process of the program answers: ' . $self->{watch}->why;
   $self->_tell('members', { time => time, seconds => $RETRY, trouble => $why, good => $good ? 1 : 0 });
   $_->later($began + $RETRY) for @$self{qw(members threads)};
