@@ -1,6 +1,7 @@
 /*
  * cause.h - why members are lost, as they have told others themselves (DYING) or these have seen
- * (silence), on the way to all: each member says in STATE what it was told, and the coordinator in RESUME what it has heard.
+ * (silence), on the way to all: each member says in STATE what it was told, and the coordinator in
+ * RESUME what it has heard.
  *
  * What others say is bounded: one printable line of DMI_WIRE_DYING bytes for each process that this
  * one knows to be lost.

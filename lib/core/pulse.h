@@ -66,8 +66,8 @@ enum dmi_pulse_act_type {
   DMI_PULSE_HEARD,  /* ... but now */
   DMI_PULSE_LOST,   /* not with `survive`: `uid` is lost, `text` says why */
   /* ---- with `survive` ---- */
-  DMI_PULSE_DOUBT,  /* `uid` may be removed for what `text` says, unless it is heard again.  Not said if
-                       its connection has ended: everybody can see that */
+  DMI_PULSE_DOUBT, /* `uid` may be removed for what `text` says, unless it is heard again.  Not said
+                      if its connection has ended: everybody can see that */
   DMI_PULSE_FREEZE, /* the lease has run out, or the coordinator is lost: others may soon go on
                        without this process.  Copies become unreadable, nothing is begun elsewhere;
                        own pages go on */

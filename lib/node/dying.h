@@ -33,7 +33,8 @@ void dmi_dying_send(struct dmi_process *process);
 
 /* ---- The daemon of the others ---- */
 
-/* DMI_survive: for what it may be removed, unless it tells more itself; and that it was heard again. */
+/* DMI_survive: for what it may be removed, unless it tells more itself; and that it was heard
+ * again. */
 void dmi_dying_doubt(struct dmi_process *process, dmi_uid_t uid, const char *why);
 void dmi_dying_heard(struct dmi_process *process, dmi_uid_t uid);
 

@@ -108,11 +108,7 @@ $_->wait_exit(0) for $first, $second;
 
 # A deadlock.
 {
-  my $hangs = $t->compile('test/multi/see_dmi.c');
-  my $one = $t->start($hangs, args => ['crosswise'], name => 'crosswise 0', opts => ['--web', 0, '--dead-after', 0]);
-  $place = DMIWeb::place($one);
-  my $two = $t->start($hangs, join => $one, name => 'crosswise 1');
-  $one->expect_out(qr/^begins/m);
+  ($place, my @both) = DMIWeb::hang($t, 'crosswise');
   my $hung;
   my $both = qr/^dmi_longest_wait_seconds\{[^}]*process="0"[^}]*\} (?!0\.000)\S+\n.*process="1"[^}]*\} (?!0\.000)\S+$/m;
   $t->wait_until(sub { $hung = (scrape())[2]; return $hung =~ /^dmi_deadlocks 1$/m && $hung =~ $both }, 'a deadlock is counted, and both have waited');
@@ -120,18 +116,15 @@ $_->wait_exit(0) for $first, $second;
   my @longest = $hung =~ /^dmi_longest_wait_seconds\{[^}]*\} (\d+\.\d{3})$/mg;
   is(scalar(grep { $_ > 0 } @longest), 2, 'and how long both wait');
   is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
-  $t->kill_together($one, $two);
+  $t->kill_together(@both);
 }
 
 # A barrier to which nobody is left who could come.
 {
-  my $one = $t->start($t->compile('test/multi/see_dmi.c'), args => ['few'], name => 'few 0', opts => ['--web', 0, '--dead-after', 0]);
-  $place = DMIWeb::place($one);
-  my $two = $t->start($t->compile('test/multi/see_dmi.c'), join => $one, name => 'few 1');
-  $one->expect_out(qr/^begins/m);
+  ($place, my @both) = DMIWeb::hang($t, 'few');
   my $hung;
   $t->wait_until(sub { $hung = (scrape())[2]; return $hung =~ /^dmi_deadlocks 1$/m }, 'a barrier that is never reached is counted as a deadlock');
   is_deeply([lint($hung)], ['', 0], 'promtool finds nothing to say of that');
-  $t->kill_together($one, $two);
+  $t->kill_together(@both);
 }
 $t->done;

@@ -37,12 +37,13 @@ sub pid_of {
   return $pid;
 }
 
-# Stops it.
+# Stops it until it is lost; returns its pid.
 sub stop_one {
-  my ($mw, $name, $pid) = @_;
-  kill STOP => $$pid = pid_of($name);
+  my ($mw, $name) = @_;
+  my $pid = pid_of($name);
+  kill STOP => $pid;
   $mw->expect_err(qr/^localhost\S*: dmi: process \d+ \(\S+, \Q$name\E\) is lost; nothing was heard of it/m);
-  return;
+  return $pid;
 }
 
 # Kills the process of this name.
@@ -85,15 +86,14 @@ sub kill_one {
 # One that is stopped does not hear that it was lost, and ends no sooner than it goes on, or is killed.
 {
   my ($mw, $in) = begin([('localhost') x 3], $program, '--survive');
-  my $stopped;
-  stop_one($mw, 'localhost/2', \$stopped);
+  my $stopped = stop_one($mw, 'localhost/2');
   close $in;
   $mw->expect_err(qr/^dmimw: the program has ended without localhost\/2, which it lost: if it does not end \(stopped\?\) it is killed within \d+ s \(--grace\)$/m);
   kill CONT => $stopped;
   $mw->wait_exit(0);
   unlike($mw->err, qr/^dmimw: localhost\S*: the others lost it/m, 'it went on in time');
   ($mw, $in) = begin([('localhost') x 3], $program, '--survive', '--grace', 1);
-  stop_one($mw, 'localhost/2', \$stopped);
+  $stopped = stop_one($mw, 'localhost/2');
   $mw->expect_err(qr/^dmimw: localhost\/2: the others lost it 1 s ago \(--grace\), and it has not ended \(was it stopped\?\): it is killed$/m);
   $mw->expect_err(qr/^dmimw: process \d+ \(localhost\/2, pid $stopped\) was killed by SIGKILL$/m);
   close $in;

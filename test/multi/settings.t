@@ -11,8 +11,6 @@ use Time::HiRes qw(time);
 my $t = DMITest->new(timeout => 120, wait => 40);
 my $program = $t->compile('test/multi/pulse_dmi.c');
 
-# Until all its threads have stopped.
-
 # (the first, the second, the first one's stdin)
 sub begin {
   my ($name, $first_opts, $second_opts) = @_;

@@ -227,11 +227,7 @@ sub listener {
 # ---- A deadlock ----------------------------------------------------------------------------------
 
 {
-  my $hangs = $t->compile('test/multi/see_dmi.c');
-  my $one = $t->start($hangs, args => ['crosswise'], name => 'crosswise 0', opts => ['--web', 0, '--dead-after', 0]);
-  my $at = DMIWeb::place($one);
-  my $two = $t->start($hangs, join => $one, name => 'crosswise 1');
-  $one->expect_out(qr/^begins/m);
+  my ($at, @both) = DMIWeb::hang($t, 'crosswise');
   $browser->open($at->{url});
   my $waits = 'in DMI_mutex_lock at see_dmi.c:\d+ \(crosswise\b[^)]*\), waits for the lock at 0x[0-9a-f]+';
   shows("/Deadlock: none of these threads can go on.*DMI_main of process 0 [^\\n]*$waits.*\\nthread 1 of process 1 [^\\n]*$waits/s.test(document.querySelector('#deadlock.on').textContent)",
@@ -243,7 +239,7 @@ sub listener {
   $t->wait_looking(sub { return $browser->value($lock) }, 'the timeline has the colour of a lock for both');
   is($browser->value('dmi.drawn.span'), 20, 'the timeline of a young page is short');
   DMIWeb::screenshot($t, $browser, 'web-deadlock');
-  $t->kill_together($one, $two);
+  $t->kill_together(@both);
   shows("document.getElementById('fresh').textContent === 'ended'", 'the end of a program that was killed is seen, too');
   shows("/^the process was lost: it was killed, /.test(document.querySelector('#trouble.on').textContent) && getComputedStyle(document.getElementById('trouble')).color === $red", 'in red');
   is($browser->value("document.body.innerText.split('lost').length - 1"), 1, 'and once');
@@ -252,16 +248,12 @@ sub listener {
 
 # A barrier to which nobody is left who could come.
 {
-  my $hangs = $t->compile('test/multi/see_dmi.c');
-  my $one = $t->start($hangs, args => ['few'], name => 'few 0', opts => ['--web', 0, '--dead-after', 0]);
-  my $at = DMIWeb::place($one);
-  my $two = $t->start($hangs, join => $one, name => 'few 1');
-  $one->expect_out(qr/^begins/m);
+  my ($at, @both) = DMIWeb::hang($t, 'few');
   $browser->open($at->{url});
   shows("/^Deadlock: nobody is left who could come to the barrier at 0x[0-9a-f]+ .*: 2 of 3 have come, and all threads wait at barriers or for each other\$/.test(document.querySelector('#deadlock.on').textContent)",
     'a barrier that is never reached is named as a deadlock');
   DMIWeb::screenshot($t, $browser, 'web-barrier');
-  $t->kill_together($one, $two);
+  $t->kill_together(@both);
 }
 
 # ---- What it is not ------------------------------------------------------------------------------

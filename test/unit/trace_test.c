@@ -168,11 +168,12 @@ static bool ends_meanwhile(void *arg, const struct dmi_trace_record *record) {
   return take_record(&ending->taken, record);
 }
 
-/* What a thread had to leave out while its records were taken is told, although it has ended since. */
+/* What a thread had to leave out while its records were taken is told, also if it has ended. */
 static void test_ending(void **state) {
   struct dmi_trace trace = {0};
   struct ending ending = {.taken = {.most = 10000}, .trace = &trace};
-  const struct dmi_trace_taker taker = {&ending, take_thread, ends_meanwhile}; /* `taken` is first */
+  /* `taken` is the first of `ending`. */
+  const struct dmi_trace_taker taker = {&ending, take_thread, ends_meanwhile};
   struct taken taken;
   (void)state;
   sem_init(&ending.is_full, 0, 0);

@@ -575,6 +575,12 @@ sub expect_verdict {
   unlike($_->out, qr/^FAIL/m, $_->name . ' complains of nothing') for $self, @others;
 }
 
+# The lines on stderr, but for those of its life and the one about a leave that takes long.
+sub complaints {
+  my ($self) = @_;
+  return grep { !/^(?:=== \w+ ===$|dmi: this process was asked to leave, and waits: )/ } split /\n/, $self->err;
+}
+
 # Waits until the process is initialized (listens); one passed test the first time.
 sub ready {
   my ($self) = @_;

@@ -21,6 +21,17 @@ sub place {
   return { url => $url, port => $port, token => $token };
 }
 
+# Two processes of see_dmi.c that hang, of which the first one has a page: its place, and the two.
+sub hang {
+  my ($t, $mode) = @_;
+  my $program = $t->compile('test/multi/see_dmi.c');
+  my $one = $t->start($program, args => [$mode], name => "$mode 0", opts => ['--web', 0, '--dead-after', 0]);
+  my $place = place($one);
+  my $two = $t->start($program, join => $one, name => "$mode 1");
+  $one->expect_out(qr/^begins/m);
+  return ($place, $one, $two);
+}
+
 # For a tester to look at, in test/multi/screenshots of the build.
 sub screenshot {
   my ($t, $browser, $name) = @_;
