@@ -99,7 +99,7 @@ int32_t DMI_stopping(int32_t *flag_ptr) {
 }
 
 int32_t DMI_notify(int64_t value) {
-  return DMI_REPORTED(dmi_call_notify(dmi_runtime_process(), value), DMI_NOTHING);
+  return DMI_REPORTED(dmi_call_notify(dmi_runtime_process(), value, NULL), DMI_NOTHING);
 }
 
 int32_t DMI_root_set(const char *name, int64_t addr) {

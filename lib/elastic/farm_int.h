@@ -23,10 +23,14 @@ struct dmi_farm_about {
 /* ... has failed for good, with this status. */
 #define DMI_FARM_MARK_FAILED(status) ((int64_t)((uint64_t)(uint32_t)(status) << 32 | 2))
 
-/* What a thread is given: the address of this, in global memory. */
+/* What a thread is given: the address of this, in global memory.  One read: each one makes the
+ * thread wait. */
 struct dmi_farm_arg {
   int64_t table;
+  uint64_t table_size;
   int64_t slot;
+  int64_t about_addr;
+  struct dmi_farm_about about;
 };
 
 /* ---- farm_table.c: the table in global memory ---- */
@@ -48,12 +52,18 @@ bool dmi_farm_pause(struct dmi_process *process);
  * was not done, or this is not known (DMI_ELOST). */
 int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer);
+/* The same in two halves, so that the thread computes while the step is done: `step` and `answer`
+ * stay where they are until the second one has returned, which waits. */
+void dmi_farm_table_begin(const struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                          struct dmi_farm_answer *answer, DMI_local_status_t *status);
+int32_t dmi_farm_table_end(struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                           struct dmi_farm_answer *answer, DMI_local_status_t *status);
 /* The same of a step that needs an unused range: as long as there is none the table is replaced by
  * a larger one. */
 int32_t dmi_farm_table_insert(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                               struct dmi_farm_answer *answer);
 /* Makes a table for a new farm. */
-int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t about, int64_t tasks);
+int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t tasks);
 /* Makes one with more ranges, which takes its place.  The old one stays until all threads have
  * ended. */
 int32_t dmi_farm_table_more(struct dmi_farm_at *at);
@@ -110,9 +120,9 @@ struct dmi_farm_team {
   int64_t args;  /* dmi_farm_arg of each */
   bool stopping; /* its process has asked to leave */
 };
-/* Asks for up to `num` threads. */
-void dmi_farm_team_ask(struct dmi_farm_team *team, struct dmi_farm_at *at, int32_t dmi_id,
-                       int32_t num);
+/* Asks for up to `num` threads.  `arg`: what each is told, but for its slot and the table. */
+void dmi_farm_team_ask(struct dmi_farm_team *team, struct dmi_farm_at *at,
+                       const struct dmi_farm_arg *arg, int32_t dmi_id, int32_t num);
 /* Waits until they run.  `team` has those that could be started. */
 void dmi_farm_team_await(struct dmi_farm_team *team, struct dmi_farm_at *at);
 /* Waits for the ends of its threads, and frees what it has. */
@@ -126,6 +136,14 @@ void dmi_farm_result_keep(DMI_farm_t *farm, const struct dmi_farm_about *about);
 /* Writes the entries of `num` tasks. */
 int32_t dmi_farm_result_write(struct dmi_process *process, const struct dmi_farm_about *about,
                               int64_t task, int64_t num, const char *entries);
+/* The same in two halves; `entries` stay where they are until the second one has returned, which
+ * waits. */
+void dmi_farm_result_begin(struct dmi_process *process, const struct dmi_farm_about *about,
+                           int64_t task, int64_t num, const char *entries,
+                           DMI_local_status_t *status);
+int32_t dmi_farm_result_end(struct dmi_process *process, const struct dmi_farm_about *about,
+                            int64_t task, int64_t num, const char *entries,
+                            DMI_local_status_t *status);
 /* Behind losses, when no thread runs: has tasks done again whose results are not there.  *missing
  * gets how many, *failed how many of the others have failed. */
 int32_t dmi_farm_result_check(struct dmi_farm_at *at, const struct dmi_farm_about *about,

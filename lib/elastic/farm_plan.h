@@ -29,7 +29,6 @@ struct dmi_farm_range {
 struct dmi_farm_table {
   uint64_t made;  /* DMI_FARM_MADE; 0: it is not here yet */
   uint64_t wake;  /* count: threads that have nothing to do watch it */
-  int64_t about;  /* address of the farm's description; for threads */
   int64_t moved;  /* address of the table that has taken the place of this one; 0: none */
   int64_t tasks;  /* of the farm: numbers 0 to tasks - 1 */
   int64_t next;   /* from here on they were never given out */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access/status.h"
 #include "base/error.h"
 #include "node/calls.h"
 
@@ -29,11 +30,32 @@ int32_t dmi_farm_result_map(struct dmi_process *process, struct dmi_farm_about *
   return dmi_call_mmap(process, &about->results, about->per_page * about->entry, pages, NULL);
 }
 
+static int8_t mode_of(const struct dmi_farm_about *about) {
+  return about->per_page > 1 ? DMI_PUT_WRITE : DMI_EXCLUSIVE_WRITE;
+}
+
+void dmi_farm_result_begin(struct dmi_process *process, const struct dmi_farm_about *about,
+                           int64_t task, int64_t num, const char *entries,
+                           DMI_local_status_t *status) {
+  (void)dmi_access_write(&process->access, about->results + task * about->entry, num * about->entry,
+                         entries, mode_of(about), status);
+}
+
+int32_t dmi_farm_result_end(struct dmi_process *process, const struct dmi_farm_about *about,
+                            int64_t task, int64_t num, const char *entries,
+                            DMI_local_status_t *status) {
+  const struct dmi_access_for what = {.what = DMI_DOING_PAGE,
+                                      .addr = (uint64_t)(about->results + task * about->entry),
+                                      .size = (uint64_t)(num * about->entry)};
+  if (dmi_access_wait_for(&process->access, dmi_status_of(status), &what) == DMI_OK)
+    return DMI_TRUE;
+  return dmi_farm_result_write(process, about, task, num, entries);
+}
+
 int32_t dmi_farm_result_write(struct dmi_process *process, const struct dmi_farm_about *about,
                               int64_t task, int64_t num, const char *entries) {
   const int64_t addr = about->results + task * about->entry, size = num * about->entry;
-  const int8_t mode = about->per_page > 1 ? DMI_PUT_WRITE : DMI_EXCLUSIVE_WRITE;
-  while (!dmi_access_write(&process->access, addr, size, entries, mode, NULL)) {
+  while (!dmi_access_write(&process->access, addr, size, entries, mode_of(about), NULL)) {
     /* Who runs the farm learns of the loss, too, and looks what else was in these pages. */
     if (dmi_error_last() != DMI_ELOST ||
         !dmi_access_revive(&process->access, addr, size, false, NULL))

@@ -81,12 +81,13 @@ static void end_team(struct run *run, struct dmi_farm_team *team) {
 
 /* Asks for threads on that process. */
 static int32_t ask_team(struct run *run, const struct dmi_farm_member *m) {
+  const struct dmi_farm_arg arg = {.about_addr = run->about_addr, .about = run->about};
   int32_t num = dmi_nodes_threads(run->farm->threads, m->core);
   struct dmi_farm_team *more =
       realloc(run->teams, (size_t)(run->team_num + 1) * sizeof(*run->teams));
   if (!more) return dmi_fail(DMI_ENOMEM);
   run->teams = more;
-  dmi_farm_team_ask(&more[run->team_num++], &run->at, m->dmi_id, num);
+  dmi_farm_team_ask(&more[run->team_num++], &run->at, &arg, m->dmi_id, num);
   return DMI_TRUE;
 }
 
@@ -104,11 +105,15 @@ static int32_t start_team(struct run *run, const struct dmi_farm_member *m) {
   return good;
 }
 
-/* Starts threads in all processes that were welcomed and have not asked to leave. */
+/* Starts threads in all processes that were welcomed and have not asked to leave: in this one last,
+ * as those would take the processor from what the others ask of this process to begin. */
 static int32_t start_all(struct run *run) {
   int32_t good = DMI_TRUE;
   for (const struct dmi_farm_member *m = run->members.first; m && good; m = m->next) {
-    if (m->state == DMI_FARM_IN) good = ask_team(run, m);
+    if (m->state == DMI_FARM_IN && m->dmi_id != run->me) good = ask_team(run, m);
+  }
+  for (const struct dmi_farm_member *m = run->members.first; m && good; m = m->next) {
+    if (m->state == DMI_FARM_IN && m->dmi_id == run->me) good = ask_team(run, m);
   }
   await_teams(run);
   return good;
@@ -320,7 +325,7 @@ static int32_t make(struct run *run) {
                           NULL) &&
          dmi_access_write(access, run->about_addr + (int64_t)sizeof(*about), farm->job_size,
                           farm->job, DMI_EXCLUSIVE_WRITE, NULL) &&
-         dmi_farm_table_new(&run->at, run->about_addr, farm->tasks) && (run->table = run->at.addr);
+         dmi_farm_table_new(&run->at, farm->tasks) && (run->table = run->at.addr);
 }
 
 /* Unmaps what is there: the results, too, if the farm has failed. */

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "access/save.h"
+#include "access/status.h"
 #include "base/error.h"
 #include "node/calls.h"
 #include "sync/sync.h"
@@ -68,7 +69,7 @@ int32_t dmi_farm_table_open(struct dmi_farm_at *at) {
 }
 
 static int32_t ask_once(const struct dmi_farm_at *at, const struct dmi_farm_step *step, void *in,
-                        uint64_t in_size) {
+                        uint64_t in_size, DMI_local_status_t *status) {
   struct dmi_rmw_call call = {.rmw = DMI_RMW_USER,
                               .addr = at->addr,
                               .size = (int64_t)at->size,
@@ -77,13 +78,31 @@ static int32_t ask_once(const struct dmi_farm_at *at, const struct dmi_farm_step
                               .sizes = {sizeof(*step), 0, in_size},
                               .tag = TAG,
                               .mode = DMI_PUT_ATOMIC};
-  return dmi_access_rmw(&at->process->access, &call, NULL);
+  return dmi_access_rmw(&at->process->access, &call, status);
+}
+
+void dmi_farm_table_begin(const struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                          struct dmi_farm_answer *answer, DMI_local_status_t *status) {
+  (void)ask_once(at, step, answer, sizeof(*answer), status); /* the status tells if it fails */
+}
+
+int32_t dmi_farm_table_end(struct dmi_farm_at *at, const struct dmi_farm_step *step,
+                           struct dmi_farm_answer *answer, DMI_local_status_t *status) {
+  const int32_t error = dmi_access_wait_for(
+      &at->process->access, dmi_status_of(status),
+      &(struct dmi_access_for){
+          .what = DMI_DOING_PAGE, .addr = (uint64_t)at->addr, .size = at->size});
+  if (error == DMI_OK && answer->what != 0 && answer->what != DMI_FARM_WRONG &&
+      answer->what != DMI_FARM_MOVED)
+    return DMI_TRUE;
+  if (error != DMI_OK && error != DMI_ENOMEM) return dmi_fail(error);
+  return dmi_farm_table_ask(at, step, answer); /* nothing was done */
 }
 
 int32_t dmi_farm_table_ask(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer) {
   for (;;) {
-    if (!ask_once(at, step, answer, sizeof(*answer))) {
+    if (!ask_once(at, step, answer, sizeof(*answer), NULL)) {
       if (dmi_farm_pause(at->process)) continue;
       return DMI_FALSE;
     }
@@ -125,12 +144,11 @@ static int32_t unmap_table(const struct dmi_farm_at *at) {
   return dmi_fail(error);
 }
 
-int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t about, int64_t tasks) {
+int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t tasks) {
   struct dmi_farm_table *table = malloc(dmi_farm_table_size(FIRST_CAPACITY));
   int32_t good;
   if (!table) return dmi_fail(DMI_ENOMEM);
   dmi_farm_table_init(table, FIRST_CAPACITY, tasks);
-  table->about = about;
   good = map_table(at, FIRST_CAPACITY);
   if (good && !write_table(at, table)) good = unmap_table(at);
   free(table);
@@ -152,7 +170,7 @@ static int32_t close_table(const struct dmi_farm_at *at, const struct dmi_farm_s
                            char *before, uint32_t capacity) {
   struct dmi_farm_answer answer;
   struct dmi_farm_table head;
-  if (!ask_once(at, step, before, sizeof(answer) + at->size)) return DMI_FALSE;
+  if (!ask_once(at, step, before, sizeof(answer) + at->size, NULL)) return DMI_FALSE;
   memcpy(&answer, before, sizeof(answer));
   memcpy(&head, before + sizeof(answer), sizeof(head));
   if (answer.what == DMI_FARM_DONE && head.capacity == capacity) return DMI_TRUE;

@@ -43,13 +43,18 @@ static void drop_slot(struct dmi_farm_at *at, int32_t dmi_id, uint32_t slot) {
 }
 
 /* Writes what each thread is told. */
-static int32_t write_args(struct dmi_farm_team *team, const struct dmi_farm_at *at) {
+static int32_t write_args(struct dmi_farm_team *team, const struct dmi_farm_at *at,
+                          const struct dmi_farm_arg *arg) {
   const int64_t size = team->num * (int64_t)sizeof(struct dmi_farm_arg);
   struct dmi_farm_arg *args = malloc((size_t)size);
   int32_t good;
   if (!args) return dmi_fail(DMI_ENOMEM);
-  for (int32_t i = 0; i < team->num; i++)
-    args[i] = (struct dmi_farm_arg){.table = at->addr, .slot = team->workers[i].slot};
+  for (int32_t i = 0; i < team->num; i++) {
+    args[i] = *arg;
+    args[i].table = at->addr;
+    args[i].table_size = at->size;
+    args[i].slot = team->workers[i].slot;
+  }
   good = dmi_alloc_malloc(at->process->alloc, &team->args, size, ARG_PAGE);
   if (!good) team->args = 0;
   good =
@@ -58,13 +63,13 @@ static int32_t write_args(struct dmi_farm_team *team, const struct dmi_farm_at *
   return good;
 }
 
-void dmi_farm_team_ask(struct dmi_farm_team *team, struct dmi_farm_at *at, int32_t dmi_id,
-                       int32_t num) {
+void dmi_farm_team_ask(struct dmi_farm_team *team, struct dmi_farm_at *at,
+                       const struct dmi_farm_arg *arg, int32_t dmi_id, int32_t num) {
   *team = (struct dmi_farm_team){.dmi_id = dmi_id};
   team->workers = calloc((size_t)num, sizeof(*team->workers));
   while (team->workers && team->num < num && take_slot(at, dmi_id, &team->workers[team->num].slot))
     team->num++;
-  if (team->num && !write_args(team, at)) {
+  if (team->num && !write_args(team, at, arg)) {
     while (team->num)
       drop_slot(at, dmi_id, team->workers[--team->num].slot);
   }

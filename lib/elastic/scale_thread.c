@@ -120,7 +120,7 @@ int64_t dmi_scale_thread(int64_t addr) {
     if (value != DMI_EADDR && value != DMI_ELOST) end = DMI_SCALE_FAILED;
   }
   if ((end != DMI_SCALE_COMPLETE || part.order.rank == 0) && part.error != DMI_EEND &&
-      dmi_call_notify(part.process, end == DMI_SCALE_COMPLETE ? part.order.phase : addr))
+      dmi_call_notify(part.process, end == DMI_SCALE_COMPLETE ? part.order.phase : addr, NULL))
     noted = DMI_SCALE_NOTED;
   return noted | (int64_t)end << 32 | (int64_t)(uint32_t)value;
 }

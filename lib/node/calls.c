@@ -307,7 +307,7 @@ static int32_t run(struct dmi_process *process, struct call *call, DMI_local_sta
  * coordinator gives notices to who has waited longest; so each passes the note on at most once
  * while that thread waits. */
 static int32_t pass_on(struct dmi_process *process, const struct call *call) {
-  return call->gone ? DMI_TRUE : dmi_call_notify(process, call->nodes->value);
+  return call->gone ? DMI_TRUE : dmi_call_notify(process, call->nodes->value, NULL);
 }
 
 static int32_t poll(struct dmi_process *process, DMI_node_t *node, int64_t end) {
@@ -466,9 +466,9 @@ int32_t dmi_call_exit(struct dmi_process *process, int32_t status) {
   return run(process, &call, NULL);
 }
 
-int32_t dmi_call_notify(struct dmi_process *process, int64_t value) {
+int32_t dmi_call_notify(struct dmi_process *process, int64_t value, DMI_local_status_t *status) {
   struct call call = {.kind = NOTIFY, .a = (uint64_t)value};
-  return run(process, &call, NULL);
+  return run(process, &call, status);
 }
 
 int32_t dmi_call_create(struct dmi_process *process, DMI_thread_t *thread, int32_t dmi_id,

@@ -22,7 +22,7 @@ int32_t dmi_call_welcome(struct dmi_process *process, int32_t dmi_id);
 int32_t dmi_call_goodbye(struct dmi_process *process, int32_t dmi_id, DMI_local_status_t *status);
 int32_t dmi_call_survive(struct dmi_process *process, int32_t copies);
 int32_t dmi_call_exit(struct dmi_process *process, int32_t status);
-int32_t dmi_call_notify(struct dmi_process *process, int64_t value);
+int32_t dmi_call_notify(struct dmi_process *process, int64_t value, DMI_local_status_t *status);
 int32_t dmi_call_root_set(struct dmi_process *process, const char *name, int64_t addr);
 int32_t dmi_call_root_get(struct dmi_process *process, const char *name, int64_t *addr);
 

@@ -64,7 +64,7 @@ static void on_note(struct notes *notes, int64_t value) {
 
 static void say_again(struct dmi_remote *remote, struct notes *notes) {
   for (uint32_t i = 0; i < notes->num; i++)
-    (void)dmi_call_notify(remote->process, notes->values[i]);
+    (void)dmi_call_notify(remote->process, notes->values[i], NULL);
   free(notes->values);
 }
 
@@ -99,7 +99,7 @@ bool dmi_remote_poll_begin(struct dmi_remote *remote, struct dmi_remote_user *us
 
 void dmi_remote_poll_end(struct dmi_remote *remote, struct dmi_remote_user *user) {
   /* else the program ends, and polls fail */
-  (void)dmi_call_notify(remote->process, dmi_call_end_note(remote->process));
+  (void)dmi_call_notify(remote->process, dmi_call_end_note(remote->process), NULL);
   pthread_join(user->poller, NULL);
   user->polls = false; /* it is closing: no other thread reads that */
   dmi_elastic_end(remote->process);

@@ -20,7 +20,7 @@ sub begin {
 }
 
 # What they check, and at least so many times.
-for ([calls => 1, 20], [short => 3, 2000], [fails => 2, 2000], [large => 3, 80]) {
+for ([calls => 1, 20], [short => 3, 2000], [mixed => 2, 1000], [fails => 2, 2000], [large => 3, 80]) {
   my ($what, $num, $least) = @$_;
   my @all = begin($what, $num);
   $all[0]->expect_verdict($what, $least, @all[1 .. $#all]);

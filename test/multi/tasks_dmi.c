@@ -3,6 +3,7 @@
  *
  *   dmirun tasks_dmi calls          wrong arguments, farms without tasks and without results
  *   dmirun tasks_dmi short N        many short tasks in N processes, and many threads
+ *   dmirun tasks_dmi mixed N        short tasks, and then long ones
  *   dmirun tasks_dmi fails N        tasks that fail
  *   dmirun tasks_dmi large N        results with pages of their own, in N processes
  *   dmirun tasks_dmi long N         tasks that wait until DMI_main's process reads a line, but for
@@ -18,11 +19,12 @@
 #include "multi.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include "dmi_ext.h"
 #include "dmi_farm.h"
 
-enum kind { SHORT, FAILS_OFTEN, LARGE, GATED, EXITS };
+enum kind { SHORT, MIXED, FAILS_OFTEN, LARGE, GATED, EXITS };
 
 struct job {
   int64_t kind;
@@ -35,6 +37,22 @@ struct job {
 static uint64_t hash(int64_t task) {
   uint64_t seed = (uint64_t)task + 77;
   return rng_next(&seed);
+}
+
+#define MIXED_SHORT 1000
+#define MIXED_LONG 24
+
+/* What comes behind short tasks takes longer than a piece may: whoever has several of them, and
+ * more in its other slot, gives them back. */
+static void take_long(int64_t task) {
+  struct timespec begin, now;
+  int64_t ms;
+  if (task < MIXED_SHORT) return;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ms = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+  } while (ms < 25);
 }
 
 /* So often a task fails, before it is done. */
@@ -65,6 +83,7 @@ int32_t DMI_farm_task(int64_t task, void *out, int64_t size, const void *job_ptr
   if (task == 3) FAILS(DMI_farm_run(&(DMI_farm_t){.tasks = 1}), DMI_EBUSY);
   EQ(job->text[999], 'x');
   if (job->kind == GATED && wait_at(job->gate, task)) return 1;
+  if (job->kind == MIXED) take_long(task);
   for (int64_t i = 0; i + 8 <= size; i += 8) {
     uint64_t value = hash(task) + (uint64_t)i;
     memcpy((char *)out + i, &value, 8);
@@ -183,6 +202,16 @@ static void run_short(int32_t processes) {
   OK(DMI_farm_free(&farm));
 }
 
+static void run_mixed(int32_t processes) {
+  const struct job job = job_of(MIXED);
+  DMI_farm_t farm = farm_of(&job, MIXED_SHORT + MIXED_LONG, 16, processes);
+  farm.threads = 2;
+  OK(DMI_farm_run(&farm));
+  EQ(farm.failed, 0);
+  check_results(&farm);
+  OK(DMI_farm_free(&farm));
+}
+
 static void run_fails(int32_t processes) {
   struct job job = job_of(FAILS_OFTEN);
   DMI_farm_t farm = farm_of(&job, 700, 24, processes);
@@ -250,8 +279,8 @@ static void *take_lines(void *gate) {
   return NULL;
 }
 
-/* So many that there are some for each thread, although some have up to 8 in hand: no more, as none
- * but the first one of a thread is short. */
+/* So many that there are some for each thread, although some have up to 8 in hand, and 8 more for
+ * later: no more, as none but the first one of a thread is short. */
 static void run_gated(int32_t processes, void *(*reads)(void *gate)) {
   struct job job = job_of(GATED);
   DMI_farm_t farm = farm_of(&job, 80, LARGE_SIZE, processes);
@@ -323,6 +352,8 @@ void DMI_main(int argc, char **argv) {
     small_ones();
   } else if (strcmp(what, "short") == 0) {
     run_short(num);
+  } else if (strcmp(what, "mixed") == 0) {
+    run_mixed(num);
   } else if (strcmp(what, "fails") == 0) {
     run_fails(num);
   } else if (strcmp(what, "large") == 0) {
