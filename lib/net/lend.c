@@ -63,13 +63,13 @@ static void hear(struct dmi_conn *conn) {
  * each message, which its sender would pay for. */
 static void hush(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
-  dmi_mutex_lock(&conn->peer->turn_lock);
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
   if (conn->turn == DMI_TURN_FREE && !dmi_link_has_arm(conn->link)) {
     deafen(conn);
     conn->quiet = true;
     net->quiet = conn;
   }
-  dmi_mutex_unlock(&conn->peer->turn_lock);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
 }
 
 /* Who has borrowed it arms it when it gives it back; who leaves it to the daemon, not before that
@@ -78,10 +78,10 @@ static void unhush(struct dmi_net *net) {
   struct dmi_conn *conn = net->quiet;
   if (conn == NULL) return;
   net->quiet = NULL;
-  dmi_mutex_lock(&conn->peer->turn_lock);
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
   conn->quiet = false;
   if (conn->turn == DMI_TURN_FREE) hear(conn);
-  dmi_mutex_unlock(&conn->peer->turn_lock);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
 }
 
 /* If the link has to be armed, the daemon does that before it sleeps, not each time that it has
@@ -107,20 +107,20 @@ static void unlist(struct dmi_conn *conn) {
 
 /* Takes the turn if it is still `from`.  *later: not now, as a large body is arriving there. */
 static bool take_turn(struct dmi_conn *conn, enum dmi_turn from, bool *later) {
-  dmi_mutex_lock(&conn->peer->turn_lock);
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
   bool mine = conn->turn == from;
   if (mine && later != NULL && dmi_receive_is_long(conn)) {
     *later = true;
     mine = false;
   }
   if (mine) conn->turn = DMI_TURN_DAEMON;
-  dmi_mutex_unlock(&conn->peer->turn_lock);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
   return mine;
 }
 
 /* Receives, and gives the turn back.  False: it was freed. */
 static bool receive(struct dmi_conn *conn) {
-  struct dmi_mutex *lock;
+  _Atomic uint32_t *lock;
   struct dmi_net *net = conn->net;
   uint64_t heard = atomic_load_explicit(&conn->heard, memory_order_relaxed);
   if (!dmi_receive(conn)) return false;
@@ -130,13 +130,13 @@ static bool receive(struct dmi_conn *conn) {
     net->hot = conn;
   }
   lock = &conn->peer->turn_lock; /* the peer may have been renamed */
-  dmi_mutex_lock(lock);
+  dmi_lock(lock, DMI_RANK_TURN);
   if (conn->turn == DMI_TURN_DAEMON) { /* otherwise the connection has ended */
     conn->turn = DMI_TURN_FREE;
     hear(conn);
     loosen(conn);
   }
-  dmi_mutex_unlock(lock);
+  dmi_unlock(lock, DMI_RANK_TURN);
   return true;
 }
 
@@ -159,9 +159,9 @@ void dmi_lend_sleep(struct dmi_net *net) {
   bool more = false;
   if (ev_async_pending(&net->wake)) return; /* then the loop does not sleep */
   while ((conn = *at) != NULL) {
-    dmi_mutex_lock(&conn->peer->turn_lock);
+    dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
     bool stays = conn->turn == DMI_TURN_FREE && !dmi_link_arm(conn->link);
-    dmi_mutex_unlock(&conn->peer->turn_lock);
+    dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
     if (stays) {
       more = true;
       at = &conn->loose_next;
@@ -181,9 +181,9 @@ void dmi_lend_wake(struct dmi_net *net) {
 /* Epoll has told of a connection that is lent: the borrower looks at it, and is not going to sleep
  * before it has made epoll deaf itself. */
 static void pass_by(struct dmi_conn *conn) {
-  dmi_mutex_lock(&conn->peer->turn_lock);
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
   if (conn->turn == DMI_TURN_LENT) deafen(conn);
-  dmi_mutex_unlock(&conn->peer->turn_lock);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
 }
 
 /* Receives on all connections that have something.  Those on which a large body is arriving come
@@ -313,12 +313,12 @@ bool dmi_lend_begin(struct dmi_conn *conn) {
 
 void dmi_lend_end(struct dmi_conn *conn) {
   struct dmi_net *net = conn->net;
-  struct dmi_mutex *lock = &conn->peer->turn_lock;
-  dmi_mutex_lock(lock);
+  _Atomic uint32_t *lock = &conn->peer->turn_lock;
+  dmi_lock(lock, DMI_RANK_TURN);
   bool lent = conn->turn == DMI_TURN_LENT;
   if (conn->turn != DMI_TURN_OVER) arm(conn, EPOLL_CTL_DEL, 0);
   conn->turn = DMI_TURN_OVER;
-  dmi_mutex_unlock(lock);
+  dmi_unlock(lock, DMI_RANK_TURN);
   if (lent) {
     fprintf(stderr, "dmi: bug: a connection ends while a thread receives on it\n");
     abort();
@@ -332,10 +332,10 @@ void dmi_lend_end(struct dmi_conn *conn) {
 }
 
 void dmi_lend_eof(struct dmi_conn *conn) {
-  dmi_mutex_lock(&conn->peer->turn_lock);
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
   conn->turn = DMI_TURN_OVER;
   arm(conn, EPOLL_CTL_DEL, 0); /* otherwise epoll would report EOF again and again */
-  dmi_mutex_unlock(&conn->peer->turn_lock);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
 }
 
 void dmi_lend_resume(struct dmi_conn *conn) {
@@ -352,17 +352,17 @@ bool dmi_lend_rest(struct dmi_conn *conn) {
 }
 
 void dmi_lend_way_out(struct dmi_net_peer *peer, struct dmi_conn *conn) {
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   peer->conn = conn;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
 }
 
 bool dmi_lend_take(struct dmi_conn *conn) {
   struct dmi_net_peer *peer = conn->peer;
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   bool lent = conn->turn == DMI_TURN_LENT;
   conn->wanted = true;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   if (lent) dmi_net_nudge(peer->nudge); /* set once, by the first thread that borrows */
   return !lent;
 }
@@ -388,9 +388,9 @@ void dmi_net_keep(struct dmi_net *net) {
 
 void dmi_net_lend(struct dmi_net *net) {
   for (struct dmi_conn *conn = net->conns; conn != NULL; conn = conn->next) {
-    dmi_mutex_lock(&conn->peer->turn_lock);
+    dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
     conn->wanted = false;
-    dmi_mutex_unlock(&conn->peer->turn_lock);
+    dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
   }
   atomic_fetch_and(&net->lent, ~DMI_NET_KEPT);
 }
@@ -419,7 +419,7 @@ int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan)
   if (uid >= DMI_NET_TEMP || !net->handler.lends || dmi_net_is_daemon(net)) return -1;
   struct dmi_net_peer *peer = dmi_peer_find(net, uid);
   if (peer == NULL) return -1;
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   bool can = can_borrow(peer);
   if (can) {
     *loan = (struct dmi_net_loan){.net = net, .peer = peer, .conn = peer->conn};
@@ -428,15 +428,13 @@ int dmi_net_borrow(struct dmi_net *net, uint32_t uid, struct dmi_net_loan *loan)
     atomic_fetch_add(&net->lent, 1);
   }
   int nudge = can ? peer->nudge : -1;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   return nudge;
 }
 
-static bool is_wanted(struct dmi_net_loan *loan) {
-  dmi_mutex_lock(&loan->peer->turn_lock);
-  bool wanted = loan->conn->wanted;
-  dmi_mutex_unlock(&loan->peer->turn_lock);
-  return wanted;
+/* Without the lock: who wants it nudges a borrower, too. */
+static bool is_wanted(const struct dmi_net_loan *loan) {
+  return atomic_load_explicit(&loan->conn->wanted, memory_order_acquire);
 }
 
 static bool waits(const _Atomic uint32_t *word, uint32_t bit) {
@@ -521,9 +519,9 @@ static void may_follow(struct dmi_net_loan *loan, const _Atomic uint32_t *word, 
 
 /* What comes from now on is for the borrower, which sleeps on it, and not for the daemon. */
 static void sleeps(struct dmi_net_loan *loan) {
-  dmi_mutex_lock(&loan->peer->turn_lock);
+  dmi_lock(&loan->peer->turn_lock, DMI_RANK_TURN);
   deafen(loan->conn);
-  dmi_mutex_unlock(&loan->peer->turn_lock);
+  dmi_unlock(&loan->peer->turn_lock, DMI_RANK_TURN);
 }
 
 /* Sleeps until something has come, and receives it. */
@@ -562,7 +560,7 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
   struct dmi_net *net = loan->net;
   struct dmi_net_peer *peer = loan->peer;
   bool wake = false;
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   if (loan->owed || loan->conn->wanted) {
     uint32_t step = peer->lend_step;
     peer->lend_rest = step;
@@ -579,7 +577,7 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
       wake = dmi_net_need_daemon(peer);
     }
   }
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   if (wake) dmi_net_wake(net);
   /* The last access to the net: after it dmi_net_run may return. */
   uint32_t left = atomic_fetch_sub(&net->lent, 1) - 1;

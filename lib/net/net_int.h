@@ -147,7 +147,7 @@ struct dmi_net_peer {
   bool announced;        /* dmi_net_add_peer or dmi_net_rename named it */
   struct dmi_addr addr;  /* where it listens; all zero: unknown */
   struct dmi_conn *conn; /* [R] the connection on which messages to it are sent */
-  struct dmi_mutex turn_lock;
+  _Atomic uint32_t turn_lock;
   int nudge;             /* [R] event descriptor that wakes a borrower; -1: never borrowed */
   uint32_t lend_rest;    /* [R] chances to borrow that will be passed over */
   uint32_t lend_step;    /* [R] how many the next time */
@@ -174,7 +174,8 @@ struct dmi_conn {
   bool quiet;         /* [R] it is net->quiet: deaf when its turn is FREE, too */
   bool loose;         /* in net->loose */
   struct dmi_conn *loose_next;
-  bool wanted;              /* [R] the daemon wants it back: it is not lent any more */
+  /* [R] the daemon wants it back: it is not lent any more.  A borrower reads it without the lock */
+  _Atomic bool wanted;
   struct ev_io writable;    /* active while peer->blocked */
   struct ev_timer patience; /* limit for a stranger's first message, or for closing */
   bool member;              /* it may send what members may; set before other threads can find it */

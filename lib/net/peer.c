@@ -94,7 +94,6 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   if (peer == NULL) return NULL;
   peer->net = net;
   peer->nudge = -1;
-  dmi_mutex_init(&peer->turn_lock, DMI_RANK_TURN);
   if (id == DMI_NET_TEMP) {
     peer->id = net->next_temp;
     net->next_temp = net->next_temp == UINT32_MAX ? DMI_NET_TEMP + 1 : net->next_temp + 1;
@@ -104,7 +103,6 @@ struct dmi_net_peer *dmi_peer_new(struct dmi_net *net, uint32_t id) {
   } else {
     peer->id = id;
     if (!put_uid(net, id, peer)) {
-      dmi_mutex_destroy(&peer->turn_lock);
       free(peer);
       return NULL;
     }
@@ -149,7 +147,6 @@ static void free_peer(struct dmi_net_peer *peer) {
   dmi_send_free_out(peer->out);
   dmi_outgoing_free(dmi_outgoing_take_all(peer));
   if (peer->nudge >= 0) close(peer->nudge);
-  dmi_mutex_destroy(&peer->turn_lock);
   free(peer);
 }
 

@@ -207,9 +207,9 @@ static void test_half_answer(void **state) {
   struct dmi_msg msg = answer(2, &kept, 0);
   dmi_wire_put(header, &msg);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[1].net, 1);
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   struct dmi_link *link = peer->conn->link;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   send_all(link, header, sizeof header);
   send_all(link, msg.body.ptr, PAGE / 2);
   /* Wait until it has begun, or the answer of 3 could be first. */

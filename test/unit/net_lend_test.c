@@ -169,9 +169,9 @@ static void finish(struct node *nodes, uint32_t num) {
 
 static bool is_free(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   bool is = peer->conn != NULL && peer->conn->turn == DMI_TURN_FREE;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   return is;
 }
 
@@ -373,9 +373,9 @@ static void test_close(void **state) {
 
 static struct dmi_link *link_to(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   struct dmi_link *link = peer->conn->link;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   return link;
 }
 
@@ -505,9 +505,9 @@ static void test_stop(void **state) {
 /* How many chances to borrow are still passed over. */
 static uint32_t rests(struct node *node, uint32_t to) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, to);
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   uint32_t left = peer->lend_rest;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   return left;
 }
 
@@ -565,10 +565,10 @@ static void test_look(void **state) {
 /* Of the connection from the other node, in a node whose daemon looks. */
 static bool is_quiet(struct node *node, bool *deaf) {
   struct dmi_net_peer *peer = dmi_peer_find(node->net, 1);
-  dmi_mutex_lock(&peer->turn_lock);
+  dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
   const bool quiet = peer->conn->quiet;
   *deaf = peer->conn->deaf;
-  dmi_mutex_unlock(&peer->turn_lock);
+  dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   return quiet;
 }
 
@@ -656,9 +656,9 @@ static void test_middle(void **state) {
   say_as(&nodes[1], 1, bytes, DMI_WIRE_HEADER + 500);
   struct dmi_net_peer *peer = dmi_peer_find(nodes[0].net, 2);
   for (bool half = false; !half; sched_yield()) {
-    dmi_mutex_lock(&peer->turn_lock);
+    dmi_lock(&peer->turn_lock, DMI_RANK_TURN);
     half = peer->conn->turn == DMI_TURN_FREE && peer->conn->body_got == 500;
-    dmi_mutex_unlock(&peer->turn_lock);
+    dmi_unlock(&peer->turn_lock, DMI_RANK_TURN);
   }
   waiter = (struct waiter){.node = &nodes[0], .asked = 2};
   pthread_create(&waiter.thread, NULL, waiter_main, &waiter);
