@@ -17,7 +17,7 @@ _Static_assert(DMI_OUT_SPACE <= DMI_NET_COPY, "what lies there is copied when it
 
 /* Defers a request for a home that is arriving.  If the home has arrived since the step, gives the
  * request to the core again. */
-static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+__attribute__((noinline)) static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                   struct dmi_msg *msg, struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
   struct dmi_deferred_request *item = NULL;
@@ -56,7 +56,7 @@ static void grants(struct dmi_access *access) {
 }
 
 /* Counts a queued message that brings a page's bytes; emits the event of a GRANT. */
-static void brings(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
+__attribute__((noinline)) static void brings(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
                    uint8_t type, uint64_t bytes) {
   if (bytes && dmi_wire_type(type)->brings_page) {
     atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
@@ -130,23 +130,14 @@ static bool asks(uint8_t type) {
 }
 
 /* A write waits for memory. */
-static void stalled(struct dmi_access *access, struct dmi_page *page) {
+__attribute__((noinline)) static void stalled(struct dmi_access *access, struct dmi_page *page) {
   dmi_emit(access->stream, memory_short, .mapping = page->map->base, .page = page->index,
            .bytes = page->map->page_size);
   access->above->stalled(access->above_arg, page);
 }
 
-/* A step of a page is over: pages that could not leave before may now be able to. */
-static void stepped(struct dmi_access *access) {
-  if (__builtin_expect(atomic_load_explicit(&access->pager_watches_steps, memory_order_relaxed),
-                       0)) {
-    atomic_store(&access->pager_watches_steps, 0);
-    access->above->wake_pager(access->above_arg);
-  }
-}
-
 /* The same as dmi_net_send, and a slice of the trace. */
-static bool send_traced(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
+__attribute__((noinline)) static bool send_traced(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
                         struct dmi_msg *msg) {
   struct dmi_trace_record record;
   dmi_access_trace_message(&record, access->core.self, to, msg);
@@ -191,32 +182,40 @@ static uint32_t send_message(struct dmi_access *access, struct dmi_page *page, s
   return asks(type) ? to : 0;
 }
 
+/* What few steps do. */
+__attribute__((noinline)) static void carry_rare(struct dmi_access *access, struct dmi_page *page,
+                                                 struct dmi_out *out, uint32_t at) {
+  const uint32_t to = out->act[at].to;
+  struct dmi_msg msg; /* the list may move in memory */
+  switch (out->act[at].type) {
+    case DMI_ACT_DEFER:
+      msg = out->act[at].msg;
+      defer(access, page, to, &msg, out);
+      break;
+    case DMI_ACT_HOLD:
+      dmi_access_hold(access, to, &out->act[at].msg);
+      break;
+    case DMI_ACT_STALLED:
+      stalled(access, page);
+      break;
+    default:
+      break;
+  }
+}
+
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out, struct dmi_flush *later) {
-  uint32_t asked = 0, to;
-  struct dmi_msg msg;
+  uint32_t asked = 0;
   /* The list may grow, and move in memory, during the loop. */
   for (uint32_t i = 0; i < out->num; i++) {
-    switch (out->act[i].type) {
-      case DMI_ACT_SEND:
-        to = send_message(access, page, out, i, later);
-        if (to) asked = to;
-        break;
-      case DMI_ACT_COMPLETE:
-        dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
-        break;
-      case DMI_ACT_DEFER:
-        msg = out->act[i].msg;
-        defer(access, page, out->act[i].to, &msg, out);
-        break;
-      case DMI_ACT_HOLD:
-        dmi_access_hold(access, out->act[i].to, &out->act[i].msg);
-        break;
-      case DMI_ACT_STALLED:
-        stalled(access, page);
-        break;
-      default:
-        break;
+    const uint8_t type = out->act[i].type;
+    if (type == DMI_ACT_SEND) {
+      const uint32_t to = send_message(access, page, out, i, later);
+      if (to) asked = to;
+    } else if (type == DMI_ACT_COMPLETE) {
+      dmi_ops_remove(access->ops, (struct dmi_op *)out->act[i].req);
+    } else {
+      carry_rare(access, page, out, i);
     }
   }
   return asked;
@@ -238,28 +237,31 @@ void dmi_access_flush_later(struct dmi_access *access, dmi_uid_t uid, struct dmi
 }
 
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later) {
-  uint32_t flushed = 0;
-  bool completes = false;
+  const uint32_t self = access->core.self;
+  uint32_t flushed = 0, completes = 0;
   for (uint32_t i = 0; i < out->num; i++) {
-    struct dmi_act *act = &out->act[i];
-    completes = completes || act->type == DMI_ACT_COMPLETE;
-    if (act->type != DMI_ACT_SEND || act->to == access->core.self || act->to == flushed) continue;
-    flushed = act->to;
-    if (later) {
-      dmi_access_flush_later(access, flushed, later);
-    } else {
-      dmi_net_flush(access->net, flushed);
+    const struct dmi_act *act = &out->act[i];
+    if (act->type == DMI_ACT_COMPLETE) {
+      completes++;
+    } else if (act->type == DMI_ACT_SEND && act->to != self && act->to != flushed) {
+      flushed = act->to;
+      if (later) {
+        dmi_access_flush_later(access, flushed, later);
+      } else {
+        dmi_net_flush(access->net, flushed);
+      }
     }
   }
   /* A thread of this process that is woken may take the processor before the daemon writes. */
   if (completes && flushed) dmi_net_flush_gathered(access->net);
-  for (uint32_t i = 0; i < out->num; i++) {
-    if (out->act[i].type == DMI_ACT_COMPLETE)
-      dmi_access_op_complete(access, (struct dmi_op *)out->act[i].req);
+  for (uint32_t i = 0; completes; i++) {
+    if (out->act[i].type != DMI_ACT_COMPLETE) continue;
+    completes--;
+    dmi_access_op_complete(access, (struct dmi_op *)out->act[i].req);
   }
-  dmi_out_free(out);
-  stepped(access);
-  if (atomic_load_explicit(&access->drain, memory_order_relaxed)) dmi_net_post(access->net);
+  out->num = 0;
+  if (out->act != out->inside) dmi_out_free(out);
+  dmi_access_stepped(access);
 }
 
 void dmi_access_step_begin(struct dmi_page *page, struct dmi_out *out) {

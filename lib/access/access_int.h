@@ -85,6 +85,18 @@ void dmi_access_op_locked(struct dmi_access *access, struct dmi_op *op, struct d
 uint32_t dmi_access_carry_locked(struct dmi_access *access, struct dmi_page *page,
                                  struct dmi_out *out, struct dmi_flush *later);
 void dmi_access_carry_out(struct dmi_access *access, struct dmi_out *out, struct dmi_flush *later);
+/* A step of a page is over: pages that could not leave before may now be able to, and so may this
+ * process. */
+static inline void dmi_access_stepped(struct dmi_access *access) {
+  if (__builtin_expect(atomic_load_explicit(&access->pager_watches_steps, memory_order_relaxed),
+                       0)) {
+    atomic_store(&access->pager_watches_steps, 0);
+    access->above->wake_pager(access->above_arg);
+  }
+  if (__builtin_expect(atomic_load_explicit(&access->drain, memory_order_relaxed), 0))
+    dmi_net_post(access->net);
+}
+
 /* ---- access_trace.c ---- */
 /* Makes a record that begins now: a message about a page between these two. */
 void dmi_access_trace_message(struct dmi_trace_record *record, dmi_uid_t from, dmi_uid_t to,

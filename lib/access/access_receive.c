@@ -184,6 +184,19 @@ static void own_body(struct dmi_msg *msg) {
   msg->body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
 }
 
+/* A GOT for this operation, as most messages to a thread that waits: it needs no list of actions.
+ * The page is locked; unlocks it. */
+static bool got(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+                struct dmi_msg *msg, struct dmi_op *op) {
+  const bool good = dmi_page_got(&access->core, page, from, msg, &op->req);
+  if (good) dmi_ops_remove(access->ops, op);
+  dmi_unlock(&page->lock, DMI_RANK_PAGE);
+  dmi_slice_drop(&msg->body);
+  if (good) dmi_access_op_complete(access, op);
+  dmi_access_stepped(access);
+  return good;
+}
+
 /* The caller has a reference to the mapping. */
 static bool page_message(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                          struct dmi_msg *msg) {
@@ -197,13 +210,14 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   if (traced) dmi_access_trace_message(&record, from, access->core.self, msg);
   if (type == DMI_MSG_ATOMIC && msg->atomic.rmw == DMI_RMW_USER)
     dmi_net_flush_gathered(access->net);
-  dmi_out_init(&out);
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   at_once = dmi_page_at_once(page, msg);
+  op = answered(access, page, msg);
+  if (at_once && op && !traced) return got(access, page, from, msg, op);
+  dmi_out_init(&out);
   if (!at_once) own_body(msg);
   if (at_once && type == DMI_MSG_GET) out.space = space;
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
-  op = answered(access, page, msg);
   dmi_early_step(access->ops, page, msg);
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
   good = (at_once || type == DMI_MSG_GOT || page_holds(access, page, from, type)) && good;

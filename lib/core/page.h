@@ -333,6 +333,11 @@ bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, dmi_uid_t fr
  * borrowed. */
 bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg);
 
+/* What dmi_page_message does with a GOT of which dmi_page_at_once is true and `own` not NULL, but
+ * for its actions: if true, the operation is complete, and that is all.  Frees no slices. */
+bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
+                  const struct dmi_msg *msg, struct dmi_req *own);
+
 /* The first `got` bytes of this DATA, which belongs to the page, are in its frame; the rest is
  * arriving. */
 void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,

@@ -194,6 +194,28 @@ void dmi_fetch_fails(struct dmi_core *core, struct dmi_page *page, int error, st
   dmi_delegated_end(core, page, delegated, out);
 }
 
+/* Who answers owns the page, or did so just now. */
+static void learn_owner(const struct dmi_core *core, struct dmi_page *page, uint32_t from) {
+  if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
+}
+
+bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                  const struct dmi_msg *msg, struct dmi_req *own) {
+  learn_owner(core, page, from);
+  if (!dmi_is_read(own) || msg->got.len != own->len) return false;
+  if (!(msg->flags & DMI_F_ZERO) && (msg->body.len != own->len || !msg->body.ptr)) return false;
+  if (own->parts) {
+    const unsigned char *bytes = msg->flags & DMI_F_ZERO ? NULL : msg->body.ptr;
+    dmi_parts_take(own->part, own->parts, own->ranges ? NULL : &own->off, bytes, own->dst);
+  } else if (msg->flags & DMI_F_ZERO) {
+    memset(own->dst, 0, own->len);
+  } else if (msg->body.ptr != own->dst) {
+    memcpy(own->dst, msg->body.ptr, own->len);
+  }
+  own->error = DMI_OK;
+  return true;
+}
+
 /* GOT, DONE, FAIL */
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
@@ -213,18 +235,11 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
     if (!dead) dmi_waiters_look(core, page, out);
     return true;
   }
-  if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
-  if (msg->type == DMI_MSG_DONE) return wrote && done_arrives(core, page, msg, own, out);
-  if (!dmi_is_read(own) || msg->got.len != own->len) return false;
-  if (!(msg->flags & DMI_F_ZERO) && (msg->body.len != own->len || !msg->body.ptr)) return false;
-  if (own->parts) {
-    const unsigned char *bytes = msg->flags & DMI_F_ZERO ? NULL : msg->body.ptr;
-    dmi_parts_take(own->part, own->parts, own->ranges ? NULL : &own->off, bytes, own->dst);
-  } else if (msg->flags & DMI_F_ZERO) {
-    memset(own->dst, 0, own->len);
-  } else if (msg->body.ptr != own->dst) {
-    memcpy(own->dst, msg->body.ptr, own->len);
+  if (msg->type == DMI_MSG_DONE) {
+    learn_owner(core, page, from);
+    return wrote && done_arrives(core, page, msg, own, out);
   }
+  if (!dmi_page_got(core, page, from, msg, own)) return false;
   dmi_out_complete(out, own, DMI_OK);
   return true;
 }
