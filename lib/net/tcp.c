@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/net_int.h"
@@ -245,16 +246,27 @@ static int tcp_connected(struct dmi_link *link) {
   return -error;
 }
 
+/* The C library's send and recv are cancellation points: a thread that ended there would leave the
+ * connection to nobody. And to be one costs 45 instructions each time. (The thread sanitizer knows
+ * only these.) */
+#ifdef __SANITIZE_THREAD__
+#define SEND(fd, bytes, size) send(fd, bytes, size, FLAGS)
+#define RECEIVE(fd, bytes, size) recv(fd, bytes, size, MSG_DONTWAIT)
+#else
+#define SEND(fd, bytes, size) syscall(SYS_sendto, fd, bytes, size, FLAGS, NULL, 0)
+#define RECEIVE(fd, bytes, size) syscall(SYS_recvfrom, fd, bytes, size, MSG_DONTWAIT, NULL, NULL)
+#endif
+
 static ssize_t tcp_send(struct dmi_link *link, struct iovec *iov, size_t num) {
   struct msghdr out = {.msg_iov = iov, .msg_iovlen = num};
-  ssize_t size = num == 1 ? send(link->out, iov->iov_base, iov->iov_len, FLAGS)
+  ssize_t size = num == 1 ? SEND(link->out, iov->iov_base, iov->iov_len)
                           : sendmsg(link->out, &out, FLAGS);
   return size < 0 ? -errno : size;
 }
 
 static ssize_t tcp_receive(struct dmi_link *link, struct iovec *iov, size_t num) {
   struct msghdr in = {.msg_iov = iov, .msg_iovlen = num};
-  ssize_t size = num == 1 ? recv(link->in, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+  ssize_t size = num == 1 ? RECEIVE(link->in, iov->iov_base, iov->iov_len)
                           : recvmsg(link->in, &in, MSG_DONTWAIT);
   return size < 0 ? -errno : size;
 }
