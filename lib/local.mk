@@ -190,6 +190,7 @@ core_sources = \
 	lib/core/page_crash.c \
 	lib/core/page_crash.h \
 	lib/core/page_delegate.c \
+	lib/core/page_early.c \
 	lib/core/page_home.c \
 	lib/core/page_int.h \
 	lib/core/page_message.c \
@@ -252,8 +253,6 @@ access_sources = \
 	lib/access/access_receive.c \
 	lib/access/access_rmw.c \
 	lib/access/access_trace.c \
-	lib/access/early.c \
-	lib/access/early.h \
 	lib/access/faults.c \
 	lib/access/faults.h \
 	lib/access/group.c \

@@ -119,8 +119,8 @@ struct dmi_op {
   struct dmi_call *call;
   uint32_t slot; /* index in the table of operations */
   bool of_group;
-  bool heap;     /* freed when complete; else the caller's, or in a block of its call */
-  bool claimed;  /* an answer is just being received into req.dst; guarded by the page's lock */
+  bool heap;    /* freed when complete; else the caller's, or in a block of its call */
+  bool claimed; /* an answer is just being received into req.dst; guarded by the page's lock */
   unsigned char small[24]; /* for small inputs, and for an answer that the caller does not want */
 };
 
@@ -302,8 +302,9 @@ int32_t dmi_access_wait_for(struct dmi_access *access, struct dmi_status *status
 
 /* ---- For the thread that receives: the daemon, or one that waits (docs/wire.md) ---- */
 
-/* The first `got` bytes of the body of a large message have arrived. */
-void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got);
+/* Bytes [off, got) of the body of a large message have arrived. */
+void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t off,
+                        uint64_t got);
 
 /* Handles a message of class PAGE (msg/table.h) and takes over its slices.  False: a correct peer
  * does not send it. */

@@ -6,7 +6,6 @@
  * and calls that do not wait, are in access_parts.c.
  */
 #include "access/access_int.h"
-#include "access/early.h"
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/lock.h"
@@ -44,18 +43,12 @@ static int32_t miss(const struct transfer *transfer, struct dmi_mapping *mapping
   }
   op.page = page;
   dmi_access_request(transfer, &op.req, off, transfer->size, transfer->buf);
-  /* What arrives early is compared with the page, by this thread, also when the operation is over
-   * and has given its reference back. */
-  bool early = transfer->type == DMI_REQ_READ && dmi_mapping_ref(mapping);
   dmi_status_begin(&status);
   dmi_access_call_begin(&call, &status, false);
   dmi_access_op_locked(access, &op, NULL);
-  if (early) dmi_early_begin(&op);
   error = dmi_access_wait_for(
       access, &status,
       &(struct dmi_access_for){DMI_DOING_PAGE, transfer->addr, transfer->size, op.req.op.n});
-  if (early) dmi_early_end();
-  if (early) dmi_mapping_unref(&access->core, mapping);
   return error;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "access/access_int.h"
-#include "access/early.h"
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
@@ -105,18 +104,19 @@ static void *block_body(struct dmi_access *access, uint32_t from, struct dmi_msg
   return place;
 }
 
-void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t got) {
+void dmi_access_arrived(struct dmi_access *access, const struct dmi_msg *msg, uint64_t off,
+                        uint64_t got) {
   struct dmi_mapping *mapping;
   struct dmi_page *page;
   struct dmi_out out;
-  if (msg->type != DMI_MSG_DATA) return;
+  if (msg->type != DMI_MSG_DATA && msg->type != DMI_MSG_BLOCK) return;
   dmi_epoch_enter();
   page = known_page(access, msg, &mapping);
   if (page && !dmi_mapping_ref(mapping)) page = NULL;
   dmi_epoch_leave();
   if (!page) return;
   dmi_access_step_begin(page, &out);
-  dmi_page_part(&access->core, page, msg, got, &out);
+  dmi_page_part(&access->core, page, msg, off, got, &out);
   dmi_access_step_end(access, page, &out);
   dmi_mapping_unref(&access->core, mapping);
 }
@@ -218,7 +218,6 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   if (!at_once) own_body(msg);
   if (at_once && type == DMI_MSG_GET) out.space = space;
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
-  dmi_early_step(access->ops, page, msg);
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
   good = (at_once || type == DMI_MSG_GOT || page_holds(access, page, from, type)) && good;
   if (granted && good) { /* even if the page has gone to the next owner already */
@@ -226,7 +225,6 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
              .bytes = page->map->page_size, .from = from);
   }
   (void)dmi_access_carry_locked(access, page, &out, NULL);
-  dmi_early_stepped();
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_access_carry_out(access, &out, NULL);
   if (!good) {

@@ -139,14 +139,6 @@ struct dmi_page *dmi_ops_next(struct dmi_ops *ops, uint64_t *at, dmi_op_t *numbe
   return page;
 }
 
-bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op) {
-  bool waits;
-  dmi_lock(&ops->lock, DMI_RANK_LEAF);
-  waits = find(ops, op->req.op) == op;
-  dmi_unlock(&ops->lock, DMI_RANK_LEAF);
-  return waits;
-}
-
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, dmi_op_t number, const struct dmi_page *page) {
   struct dmi_op *op;
   dmi_lock(&ops->lock, DMI_RANK_LEAF);

@@ -47,9 +47,6 @@ struct dmi_page *dmi_ops_page(struct dmi_ops *ops, dmi_op_t number, struct dmi_m
 struct dmi_page *dmi_ops_next(struct dmi_ops *ops, uint64_t *at, dmi_op_t *number,
                               struct dmi_mapping **mapping);
 
-/* True if the operation is still in flight.  With its page locked. */
-bool dmi_ops_waits(struct dmi_ops *ops, const struct dmi_op *op);
-
 /* The operation on this page that an answer with this number is for; it stays until the page is
  * unlocked.  NULL: there is none, or it has sent no request.  With the page locked. */
 struct dmi_op *dmi_ops_find(struct dmi_ops *ops, dmi_op_t number, const struct dmi_page *page);

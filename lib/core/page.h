@@ -37,6 +37,12 @@ struct dmi_part {
   int64_t to;   /* offset from the start of the caller's buffer */
 };
 
+/* What an own read has got of a DATA, or BLOCKs, that are still arriving (page_early.c). */
+struct dmi_early {
+  const struct dmi_frame *frame; /* where they are received; only compared. NULL: nothing yet */
+  uint64_t from, to;             /* bytes of the page */
+};
+
 /* An operation on (a part of) one page. Own ones belong to the caller: it fills in the fields
  * above the line and calls dmi_page_begin; DMI_ACT_COMPLETE returns each exactly once. The core
  * makes and frees those of other processes. */
@@ -59,11 +65,10 @@ struct dmi_req {
   /* ---- the core's ---- */
   bool foreign;      /* made by the core for another process */
   _Atomic bool sent; /* own: its message was sent, so an answer may arrive; it is in no list here */
-  /* own reads, used by lib/access: dst has the bytes of the DATA that is arriving already */
-  bool filled;
-  int error;          /* DMI_OK or DMI_E*; valid at COMPLETE */
-  uint16_t flags;     /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
-  dmi_version_t have; /* OWN with HAVE: version of the origin's copy */
+  struct dmi_early early; /* own READ in waiters */
+  int error;              /* DMI_OK or DMI_E*; valid at COMPLETE */
+  uint16_t flags;         /* OWN: DMI_F_HAVE, DMI_F_NODATA; READ of others: DMI_F_DIRECT */
+  dmi_version_t have;     /* OWN with HAVE: version of the origin's copy */
   /* READ of others: their fetch; in waiters: the fetch it joined, 0: waits for the copy */
   dmi_fetch_t fetch;
   struct dmi_req *next;
@@ -192,6 +197,7 @@ enum dmi_break {
   DMI_BREAK_RESERVE,    /* R12: READ is sent without a reservation for its bytes */
   DMI_BREAK_RETURN,     /* R12: a reservation is not returned if its bytes do not arrive */
   DMI_BREAK_SPILL,      /* R12: a spilled page is read as if it were zero */
+  DMI_BREAK_EARLY,      /* R13: a reader keeps what it got early, whatever its fetch ends with */
   DMI_BREAK_DELEGATE,   /* R13: a delegate sends its copy whatever its version */
   DMI_BREAK_AFTER,      /* R13: DELEGATE waits for any fetch */
   DMI_BREAK_DELEGATED,  /* R13: delegated reads are forgotten if the fetch ends without DATA */
@@ -338,10 +344,10 @@ bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg);
 bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                   const struct dmi_msg *msg, struct dmi_req *own);
 
-/* The first `got` bytes of this DATA, which belongs to the page, are in its frame; the rest is
- * arriving. */
-void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,
-                   uint64_t got, struct dmi_out *out);
+/* Bytes [off, got) of the body of this DATA or BLOCK, which belongs to the page, have come, and are
+ * in its frame, behind those that had come before; the rest is arriving. */
+void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                   uint64_t off, uint64_t got, struct dmi_out *out);
 
 /* Where the body of an arriving BLOCK is received: at its place in the page; sets
  * msg->body.frame. NULL: it is not needed, but dmi_page_message must still be called. */

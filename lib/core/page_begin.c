@@ -20,9 +20,9 @@ bool dmi_counts_in_puts(const struct dmi_req *req) {
 void dmi_own_serve(struct dmi_req *req, struct dmi_frame *frame, struct dmi_out *out) {
   if (req->parts) {
     dmi_parts_read(req->part, req->parts, frame ? frame->bytes : NULL, req->dst);
-  } else if (frame && !req->filled) {
+  } else if (frame) {
     memcpy(req->dst, frame->bytes + req->off, req->len);
-  } else if (!frame) {
+  } else {
     memset(req->dst, 0, req->len);
   }
   dmi_out_complete(out, req, DMI_OK);
@@ -108,6 +108,7 @@ static void begin_read(struct dmi_core *core, struct dmi_page *page, struct dmi_
                        struct dmi_out *out) {
   struct dmi_page_busy *busy;
   req->fetch = (dmi_fetch_t){0};
+  req->early.frame = NULL;
   if (dmi_page_readable(core, page)) {
     dmi_own_serve(req, page->frame, out);
     return;

@@ -62,8 +62,9 @@ static enum belongs belongs(const struct dmi_assembly *blocks, uint32_t from,
 }
 
 /* The assembly that this BLOCK continues or begins. NULL: neither, or no memory. */
-static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
-                                         const struct dmi_msg *msg, enum belongs how) {
+static struct dmi_assembly *assembly_for(const struct dmi_core *core, struct dmi_page *page,
+                                         uint32_t from, const struct dmi_msg *msg,
+                                         enum belongs how) {
   struct dmi_assembly *blocks;
   struct dmi_frame *frame;
   if (how == BELONGS_NEXT) return page->busy->blocks;
@@ -76,6 +77,7 @@ static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
                                   .from = from,
                                   .delegated = (msg->flags & DMI_F_DELEGATED) != 0};
   dmi_assembly_free(page->busy->blocks);
+  if (!DMI_BROKEN(core, DMI_BREAK_EARLY)) dmi_early_forget(page);
   page->busy->blocks = blocks;
   return blocks;
 }
@@ -83,12 +85,19 @@ static struct dmi_assembly *assembly_for(struct dmi_page *page, uint32_t from,
 unsigned char *dmi_page_block_body(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                                    struct dmi_msg *msg) {
   struct dmi_assembly *blocks;
-  (void)core;
   if (!well_formed(page, msg) || !wanted(page, msg)) return NULL;
-  blocks = assembly_for(page, from, msg, belongs(page->busy->blocks, from, msg));
+  blocks = assembly_for(core, page, from, msg, belongs(page->busy->blocks, from, msg));
   if (!blocks) return NULL;
   msg->body.frame = dmi_frame_ref(blocks->frame);
   return blocks->frame->bytes + msg->block.off;
+}
+
+struct dmi_frame *dmi_assembly_frame(const struct dmi_page *page, const struct dmi_msg *msg) {
+  const struct dmi_assembly *blocks = page->busy->blocks;
+  struct dmi_frame *frame = msg->body.frame;
+  if (!blocks || blocks->frame != frame || msg->body.ptr != frame->bytes + msg->block.off)
+    return NULL;
+  return frame;
 }
 
 /* The page is complete: it becomes a copy. */
@@ -119,7 +128,7 @@ bool dmi_block_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fr
   how = belongs(page->busy->blocks, from, msg);
   if (how == BELONGS_WRONG) return false;
   if (how == BELONGS_NOT) return true;
-  blocks = assembly_for(page, from, msg, how);
+  blocks = assembly_for(core, page, from, msg, how);
   if (!blocks || !msg->body.ptr) {
     dmi_fetch_fails(core, page, DMI_ENOMEM, out);
     return true;

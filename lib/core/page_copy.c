@@ -125,7 +125,7 @@ bool dmi_data_arrives(struct dmi_core *core, struct dmi_page *page, uint32_t fro
   busy->waiters = (struct dmi_req_list){NULL, NULL};
   while ((req = dmi_req_pop(&all))) {
     if (dmi_fetch_is(req->fetch, msg->data.fetch)) {
-      dmi_own_serve(req, msg->body.frame, out);
+      dmi_early_serve(core, req, msg->body.frame, out);
     } else {
       dmi_req_push(&busy->waiters, req);
     }

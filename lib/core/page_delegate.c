@@ -227,15 +227,25 @@ void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi
   }
 }
 
-void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *data,
-                   uint64_t got, struct dmi_out *out) {
+/* The frame of a DATA that is arriving. NULL: it is invalid, which is refused when it is complete.
+ */
+static struct dmi_frame *data_frame(const struct dmi_page *page, const struct dmi_msg *msg) {
+  struct dmi_frame *frame = msg->body.frame;
+  if (!frame || frame->size != page->map->page_size || msg->body.ptr != frame->bytes) return NULL;
+  return msg->body.len == frame->size ? frame : NULL;
+}
+
+void dmi_page_part(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                   uint64_t off, uint64_t got, struct dmi_out *out) {
+  const bool block = msg->type == DMI_MSG_BLOCK;
+  const dmi_fetch_t fetch = block ? msg->block.fetch : msg->data.fetch;
+  const uint64_t begins = block ? msg->block.off : 0;
   struct dmi_page_busy *busy = page->busy;
-  struct dmi_frame *frame = data->body.frame;
-  if (!busy || !busy->delegated || !dmi_fetch_is(busy->fetch, data->data.fetch) ||
-      (page->flags & DMI_PAGE_DEAD))
-    return;
-  /* an invalid DATA is refused later, when it is complete */
-  if (!frame || frame->size != page->map->page_size || data->body.ptr != frame->bytes) return;
-  if (data->body.len != frame->size || got >= frame->size) return;
-  dmi_delegated_part(core, page, frame, data->data.version, got, out);
+  struct dmi_frame *frame;
+  if (!busy || !dmi_fetch_is(busy->fetch, fetch) || (page->flags & DMI_PAGE_DEAD)) return;
+  frame = block ? dmi_assembly_frame(page, msg) : data_frame(page, msg);
+  if (!frame || got > msg->body.len) return;
+  dmi_early_part(page, frame, begins + off, begins + got);
+  if (!block && busy->delegated && got < frame->size)
+    dmi_delegated_part(core, page, frame, msg->data.version, got, out);
 }

@@ -122,7 +122,21 @@ void dmi_delegated_fail(struct dmi_core *core, struct dmi_page *page,
 void dmi_delegated_part(struct dmi_core *core, struct dmi_page *page, struct dmi_frame *frame,
                         dmi_version_t version, uint64_t got, struct dmi_out *out);
 
+/* ---- page_early.c: R13 ---- */
+/* Bytes [from, to) of the page have come into this frame, of the fetch in flight: reads that wait
+ * for it get them. */
+void dmi_early_part(struct dmi_page *page, const struct dmi_frame *frame, uint64_t from,
+                    uint64_t to);
+/* BLOCKs begin in a new frame, perhaps where an older one was: what came so far does not count. */
+void dmi_early_forget(struct dmi_page *page);
+/* The fetch of the read has ended with this frame (NULL: zeros): as dmi_own_serve, but copies only
+ * what is missing. */
+void dmi_early_serve(struct dmi_core *core, struct dmi_req *req, struct dmi_frame *frame,
+                     struct dmi_out *out);
+
 /* ---- page_block.c: R13 ---- */
+/* The frame in which the body of this BLOCK is received at its place. NULL: it is of no use. */
+struct dmi_frame *dmi_assembly_frame(const struct dmi_page *page, const struct dmi_msg *msg);
 void dmi_assembly_free(struct dmi_assembly *blocks);
 /* True if the assembly's sizes are consistent; for the invariants. */
 bool dmi_assembly_valid(const struct dmi_page *page);

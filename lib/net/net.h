@@ -8,10 +8,10 @@
  * Threads: the daemon thread runs the loop and all callbacks. Only `body`, `arrived` and `message`
  * are also called in threads that are in dmi_net_receive, for messages that the table in lib/msg
  * marks as lendable; for one connection in one thread at a time. There they must flush what they
- * send. dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_sent, dmi_net_post, dmi_net_stop and the
- * functions of "Lending" may be called from any thread, everything else only from the daemon thread
- * (in callbacks), or before dmi_net_run. No function declared here calls a callback, except
- * dmi_net_run and dmi_net_receive.
+ * send. dmi_net_send, dmi_net_flush, dmi_net_connected, dmi_net_sent, dmi_net_post, dmi_net_stop
+ * and the functions of "Lending" may be called from any thread, everything else only from the
+ * daemon thread (in callbacks), or before dmi_net_run. No function declared here calls a callback,
+ * except dmi_net_run and dmi_net_receive.
  */
 #ifndef DMI_NET_NET_H
 #define DMI_NET_NET_H
@@ -48,7 +48,7 @@ struct dmi_net_config {
   struct dmi_stream *stream; /* gets the events of the network; NULL: no events */
   struct dmi_look_rule look; /* whether who waits looks before it sleeps */
   uint32_t dead_after; /* seconds after which a member whose machine is silent is lost; 0: never */
-  bool shm; /* connections with processes of this host and user go through shared memory */
+  bool shm;      /* connections with processes of this host and user go through shared memory */
   size_t common; /* with `shm`: bytes of memory that these have in common; 0: none */
   struct dmi_transport *transport; /* carries the bytes; dmi_net_open takes it over. NULL: TCP */
   /* for a user whose process cannot join: what to check. NULL: the options of dmirun */
@@ -73,10 +73,9 @@ struct dmi_net_handler {
    * the lengths have been checked, by the table in lib/msg. False: a correct peer cannot have
    * sent it; the connection is closed and `lost` is called. */
   bool (*message)(void *arg, uint32_t from, enum dmi_msg_class class, struct dmi_msg *msg);
-  /* Bytes [off, off + len) of this message's body have arrived in `body`. Called for large
+  /* Bytes [off, off + len) of this message's body have arrived, at msg->body.ptr. Called for large
    * bodies only, in order, in the thread that receives. May be NULL. */
-  void (*arrived)(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
-                  uint64_t len);
+  void (*arrived)(void *arg, const struct dmi_msg *msg, uint64_t off, uint64_t len);
   /* The connection to (or from) this uid or temporary id has ended without dmi_net_close. `why`
    * is a sentence. */
   void (*lost)(void *arg, uint32_t id, const char *why);

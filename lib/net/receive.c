@@ -60,8 +60,7 @@ static void body_grows(struct dmi_conn *conn, size_t part) {
   uint64_t off = conn->body_got;
   conn->body_got += part;
   if (part == 0 || conn->body == NULL || handler->arrived == NULL) return;
-  if (conn->msg.body.len >= LARGE)
-    handler->arrived(handler->arg, &conn->msg, conn->body, off, part);
+  if (conn->msg.body.len >= LARGE) handler->arrived(handler->arg, &conn->msg, off, part);
 }
 
 /* The message is complete: calls handler.message. */

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "access/early.h"
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/xalloc.h"
@@ -134,11 +133,9 @@ static bool on_message(void *arg, uint32_t from, enum dmi_msg_class class, struc
 }
 
 /* Called in any thread that receives. */
-static void on_arrived(void *arg, const struct dmi_msg *msg, const void *body, uint64_t off,
-                       uint64_t len) {
+static void on_arrived(void *arg, const struct dmi_msg *msg, uint64_t off, uint64_t len) {
   struct dmi_process *process = arg;
-  dmi_early_arrived(process->access.ops, msg, body, off, len);
-  dmi_access_arrived(&process->access, msg, off + len);
+  dmi_access_arrived(&process->access, msg, off, off + len);
 }
 
 static void on_lost(void *arg, uint32_t id, const char *why) {

@@ -27,6 +27,7 @@ both_sources = \
 	test/sim/pager_judge.c \
 	test/sim/pager_judge.h \
 	test/sim/pages.c \
+	test/sim/part.c \
 	test/sim/pause.c \
 	test/sim/rng.h \
 	test/sim/shrink.c \

@@ -67,19 +67,18 @@ static void arrive(struct sim_end *end, struct sim_queue *queue) {
   dmi_frame_unref(list);
 }
 
-/* Some more bytes of a DATA arrive. */
+/* Some more bytes of a DATA or BLOCK arrive. */
 static bool arrive_part(struct sim_end *end, struct sim_queue *queue) {
   struct dmi_msg *msg = queue->num ? sim_queue_head(queue) : NULL;
   struct sim *sim = end->node->sim;
-  if (!msg || msg->type != DMI_MSG_DATA || queue->part + 1 >= msg->body.len) return false;
-  if (!queue->part) { /* into a frame of the receiver */
-    struct dmi_slice body = dmi_slice_copy(msg->body.ptr, msg->body.len);
-    dmi_slice_drop(&msg->body);
-    msg->body = body;
-  }
-  queue->part += rng_range(&sim->rng, 1, (uint32_t)(msg->body.len - queue->part - 1));
+  uint32_t from = sim_conn(end)->self ? end->node->uid : end->id;
+  uint64_t off = queue->part;
+  if (!msg || (msg->type != DMI_MSG_DATA && msg->type != DMI_MSG_BLOCK)) return false;
+  if (off + 1 >= msg->body.len || end->node->fenced[sim_uid(sim, from)]) return false;
+  if (!off) node_part_begins(end->node, from, msg);
+  queue->part += rng_range(&sim->rng, 1, (uint32_t)(msg->body.len - off - 1));
   struct dmi_msg copy = *msg; /* the queue may move meanwhile */
-  node_part(end->node, &copy, queue->part);
+  node_part(end->node, &copy, off, queue->part);
   return true;
 }
 

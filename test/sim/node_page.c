@@ -244,14 +244,24 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg) {
   node_act(node, map, num, &out);
 }
 
-void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got) {
-  uint32_t map = sim_map_num(node->sim, msg->map);
+/* The page that a DATA or BLOCK is about; NULL: there is no record. */
+static struct dmi_page *part_page(struct node *node, const struct dmi_msg *msg) {
+  const uint32_t map = sim_map_num(node->sim, msg->map);
+  if (!node->alive || node->pmap[map].known != SIM_KNOWN) return NULL;
+  return node->pmap[map].page[msg->page];
+}
+
+void node_part_begins(struct node *node, uint32_t from, struct dmi_msg *msg) {
+  sim_part_begins(&node->core, part_page(node, msg), from, msg);
+}
+
+void node_part(struct node *node, const struct dmi_msg *msg, uint64_t off, uint64_t got) {
+  struct dmi_page *page = part_page(node, msg);
   struct dmi_out out;
-  if (!node->alive || node->pmap[map].known != SIM_KNOWN || !node->pmap[map].page[msg->page])
-    return;
+  if (!page) return;
   dmi_out_init(&out);
-  dmi_page_part(&node->core, node_page(node, map, (uint32_t)msg->page), msg, got, &out);
-  node_act(node, map, (uint32_t)msg->page, &out);
+  dmi_page_part(&node->core, page, msg, off, got, &out);
+  node_act(node, sim_map_num(node->sim, msg->map), (uint32_t)msg->page, &out);
 }
 
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg) {

@@ -303,8 +303,10 @@ void node_page_message(struct node *node, uint32_t from, struct dmi_msg *msg);
 void node_message(struct node *node, uint32_t from, struct dmi_msg *msg);
 /* The same, of one that was held. */
 void node_handle(struct node *node, uint32_t from, struct dmi_msg *msg);
-/* The first `got` bytes of this DATA have arrived. */
-void node_part(struct node *node, const struct dmi_msg *msg, uint64_t got);
+/* Bytes [off, got) of this DATA or BLOCK have arrived. */
+void node_part(struct node *node, const struct dmi_msg *msg, uint64_t off, uint64_t got);
+/* Before the first of them. */
+void node_part_begins(struct node *node, uint32_t from, struct dmi_msg *msg);
 
 /* ---- node_life.c: the membership core's actions --------------------------------------------- */
 /* Handles an input of the daemon, with all its actions.  False: a correct peer does not send it.

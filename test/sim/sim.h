@@ -194,10 +194,9 @@ bool sim_net_take(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg 
 bool sim_net_idle(const struct sim *sim, uint32_t slot);
 /* True if no message about memory is in flight between these two. */
 bool sim_net_silent(const struct sim *sim, uint32_t slot, uint32_t other);
-/* Makes some more bytes of a DATA arrive; *got have arrived so far.  False: no DATA is in flight.
- */
-bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
-                  uint64_t *got);
+/* Makes some more bytes of a DATA or BLOCK arrive: [*off, *got).  False: none is in flight. */
+bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg **msg,
+                  uint64_t *off, uint64_t *got);
 const char *sim_msg_name(uint32_t type);
 /* What is in flight between these two. */
 void sim_net_each(struct sim *sim, uint32_t from, uint32_t to,
@@ -215,9 +214,9 @@ struct sim_pmap *sim_pmap_get(struct sim_proc *proc, uint32_t map);
 struct dmi_page *sim_page_get(struct sim_proc *proc, uint32_t map, uint32_t page);
 void sim_send(struct sim_proc *proc, uint32_t to, struct dmi_msg *msg);
 void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
-/* The first `got` bytes of this DATA have arrived. */
-void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
-              uint64_t got);
+/* Bytes [off, got) of this DATA or BLOCK have arrived. */
+void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg,
+              uint64_t off, uint64_t got);
 /* A message that has arrived is handled. */
 void sim_handle(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg);
 void sim_deliver(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg);

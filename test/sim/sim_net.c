@@ -175,14 +175,16 @@ void sim_net_cut(struct sim *sim, uint32_t slot, void (*drop)(struct sim *, stru
   }
 }
 
-bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, const struct dmi_msg **msg,
-                  uint64_t *got) {
+bool sim_net_part(struct sim *sim, uint32_t *from, uint32_t *to, struct dmi_msg **msg,
+                  uint64_t *off, uint64_t *got) {
   struct sim_net *net = &sim->net;
   if (!net->busy_num) return false;
   uint16_t id = any(sim);
   struct sim_chan *chan = chan_of(net, id);
   *msg = &chan->msg[chan->first];
-  if ((*msg)->type != DMI_MSG_DATA || chan->part + 1 >= (*msg)->body.len) return false;
+  if ((*msg)->type != DMI_MSG_DATA && (*msg)->type != DMI_MSG_BLOCK) return false;
+  if (chan->part + 1 >= (*msg)->body.len) return false;
+  *off = chan->part;
   chan->part += rng_range(&sim->rng, 1, (uint32_t)((*msg)->body.len - chan->part - 1));
   *from = id / SIM_PROCS % SIM_PROCS;
   *to = id % SIM_PROCS;

@@ -372,16 +372,21 @@ void sim_page_message(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg)
   sim_act(proc, map, num, &out);
 }
 
-void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, const struct dmi_msg *msg,
-              uint64_t got) {
-  struct sim_proc *proc = sim->proc[to_slot];
+void sim_part(struct sim *sim, uint32_t from_slot, uint32_t to_slot, struct dmi_msg *msg,
+              uint64_t off, uint64_t got) {
+  struct sim_proc *proc = sim->proc[to_slot], *sender = sim->proc[from_slot];
+  uint32_t from = sender ? sender->core.self : sim->crashed[from_slot];
   uint32_t map = (uint32_t)(msg->map >> 20) - 1;
+  struct dmi_msg copy; /* the queue may move meanwhile */
+  struct dmi_page *page;
   struct dmi_out out;
-  (void)from_slot;
-  if (!proc || !sim_pmap_get(proc, map) || !proc->pmap[map].page[msg->page]) return;
+  if (!proc || !from || !sim_pmap_get(proc, map) || !proc->pmap[map].page[msg->page]) return;
+  page = sim_page_get(proc, map, (uint32_t)msg->page);
+  if (!off) sim_part_begins(&proc->core, page, from, msg);
+  copy = *msg;
   dmi_out_init(&out);
-  dmi_page_part(&proc->core, sim_page_get(proc, map, (uint32_t)msg->page), msg, got, &out);
-  sim_act(proc, map, (uint32_t)msg->page, &out);
+  dmi_page_part(&proc->core, page, &copy, off, got, &out);
+  sim_act(proc, map, (uint32_t)copy.page, &out);
 }
 
 void sim_handle(struct sim_proc *proc, uint32_t from, struct dmi_msg *msg) {

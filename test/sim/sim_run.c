@@ -11,11 +11,11 @@
 static bool deliver_one(struct sim *sim) {
   uint32_t from, to;
   struct dmi_msg msg;
-  const struct dmi_msg *first;
-  uint64_t got;
-  if (rng_once_in(&sim->rng, 3) && sim_net_part(sim, &from, &to, &first, &got)) {
+  struct dmi_msg *first;
+  uint64_t off, got;
+  if (rng_once_in(&sim->rng, 3) && sim_net_part(sim, &from, &to, &first, &off, &got)) {
     sim->now++;
-    sim_part(sim, from, to, first, got);
+    sim_part(sim, from, to, first, off, got);
     return true;
   }
   if (!sim_net_take(sim, &from, &to, &msg)) return false;

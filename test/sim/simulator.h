@@ -37,6 +37,12 @@ bool sim_pause(struct sim *sim);
 /* One that has none gets one again.  False: all have. */
 bool sim_unpause(struct sim *sim);
 
+/* ---- part.c ---- */
+/* The first bytes of a DATA or BLOCK arrive: moves its body to memory of the receiver, whose page
+ * this is (NULL: it has no record). */
+void sim_part_begins(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                     struct dmi_msg *msg);
+
 /* ---- losses.c ---- */
 /* dmi_recover_env.next_op; an operation that ends before the next call was away. */
 struct dmi_req *sim_next_op(void *proc, uint64_t *at, struct dmi_page **page);

@@ -282,7 +282,7 @@ static struct dmi_msg delegated(struct world *w) {
 static void part(struct world *w, const struct dmi_msg *data, uint64_t got) {
   struct dmi_out out;
   dmi_out_init(&out);
-  dmi_page_part(&w->proc[1].core, &w->proc[1].page, data, got, &out);
+  dmi_page_part(&w->proc[1].core, &w->proc[1].page, data, 0, got, &out);
   act(w, &w->proc[1], &out);
 }
 
