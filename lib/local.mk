@@ -31,6 +31,7 @@ base_sources = \
 	lib/base/file.h \
 	lib/base/frame.c \
 	lib/base/frame.h \
+	lib/base/futex.c \
 	lib/base/futex.h \
 	lib/base/json.c \
 	lib/base/json.h \

@@ -23,8 +23,11 @@ static inline void dmi_futex_wait_for(_Atomic uint32_t *word, uint32_t value, in
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
+extern __thread uint64_t dmi_wakes; /* how often this thread has woken others */
+
 /* Wakes up to `count` sleepers. Does not access the word, which may be freed already. */
 static inline void dmi_futex_wake(_Atomic uint32_t *word, int count) {
+  dmi_wakes++;
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 

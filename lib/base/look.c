@@ -49,10 +49,12 @@ bool dmi_look_goes_on(struct dmi_look_one *one, int64_t now) {
   if (away < BUSY_NS && !silent && now - one->begin < MOST_NS) return true;
   if (away >= SLICE_NS) {
     one->is = DMI_LOOK_CROWDED;
+  } else if (away >= BUSY_NS) {
+    one->is = DMI_LOOK_BUSY;
   } else if (!one->found) {
     one->is = DMI_LOOK_VAIN;
   } else {
-    one->is = silent || away >= BUSY_NS ? DMI_LOOK_MIXED : DMI_LOOK_PAID;
+    one->is = silent ? DMI_LOOK_MIXED : DMI_LOOK_PAID;
   }
   return false;
 }
@@ -83,6 +85,9 @@ void dmi_look_end(struct dmi_look_past *past, const struct dmi_look_rule *rule,
       break;
     case DMI_LOOK_CROWDED:
       past->step = twice(past->step, 2 * VAIN_RESTS, CROWDED_RESTS);
+      break;
+    case DMI_LOOK_UNMISSED:
+      past->step = 0;
       break;
     default:
       break;

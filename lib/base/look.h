@@ -42,11 +42,13 @@ struct dmi_look_past {
 };
 
 enum dmi_look_is {
-  DMI_LOOK_ON,     /* it goes on */
-  DMI_LOOK_PAID,   /* it found what it was for */
-  DMI_LOOK_MIXED,  /* it found something, and then nothing more */
-  DMI_LOOK_VAIN,   /* it found nothing */
-  DMI_LOOK_CROWDED /* another thread computes on this processor */
+  DMI_LOOK_ON,      /* it goes on */
+  DMI_LOOK_PAID,    /* it found what it was for */
+  DMI_LOOK_MIXED,   /* it found something, and then nothing more */
+  DMI_LOOK_VAIN,    /* it found nothing, and nobody else wanted the processor */
+  DMI_LOOK_BUSY,    /* others ran: what is waited for may be what they were doing */
+  DMI_LOOK_CROWDED, /* another thread computes on this processor */
+  DMI_LOOK_UNMISSED /* the same, but nobody has waited for this one; for the caller to find out */
 };
 
 /* One look. */

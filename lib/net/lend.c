@@ -255,6 +255,14 @@ static bool spin(struct dmi_net *net) {
   return false;
 }
 
+/* A thread that computes has had the processor for long.  Serves what has come meanwhile; true if
+ * somebody has waited for that: another process, which is answered, or a thread that is woken. */
+static bool is_late(struct dmi_net *net) {
+  const uint64_t queued = net->queued, wakes = dmi_wakes;
+  serve(net, 0);
+  return net->queued != queued || dmi_wakes != wakes || is_asked(net);
+}
+
 /* Looks for what comes next, and for what others ask. */
 static void look_around(struct dmi_net *net, const struct dmi_look_rule *rule) {
   struct dmi_look_one one;
@@ -275,6 +283,7 @@ static void look_around(struct dmi_net *net, const struct dmi_look_rule *rule) {
     sched_yield();
     if (!dmi_look_goes_on(&one, dmi_clock_ns())) break;
   }
+  if (one.is == DMI_LOOK_CROWDED && !is_late(net)) one.is = DMI_LOOK_UNMISSED;
   dmi_look_end(&net->look, rule, one.is);
   net->served = one.is == DMI_LOOK_PAID;
   if (net->served)
@@ -496,7 +505,7 @@ static enum dmi_look_is look(struct dmi_net_loan *loan, const _Atomic uint32_t *
     loan->look->shared = one.shared;
     if (!goes_on) break;
   }
-  if (one.is == DMI_LOOK_CROWDED) return one.is;
+  if (one.is == DMI_LOOK_CROWDED || one.is == DMI_LOOK_BUSY) return one.is;
   return one.follows ? DMI_LOOK_MIXED : DMI_LOOK_VAIN; /* what came was for others */
 }
 
@@ -586,5 +595,6 @@ void dmi_net_give_back(struct dmi_net_loan *loan) {
 
 void dmi_net_nudge(int nudge) {
   uint64_t one = 1;
+  dmi_wakes++;
   if (write(nudge, &one, sizeof one) < 0) return; /* full: a wake-up is pending already */
 }

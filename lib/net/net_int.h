@@ -254,6 +254,7 @@ struct dmi_net {
   bool served;               /* a message has come since the daemon looked */
   uint32_t full;             /* connections whose `writable` is active */
   uint64_t looks;            /* how often the daemon has begun to look */
+  uint64_t queued;           /* messages that the daemon has sent */
   struct dmi_look_past look; /* of the daemon */
   _Atomic uint32_t lent;     /* [A] connections that are lent, DMI_NET_ENDED, DMI_NET_KEPT */
   struct ev_async wake;      /* there is work, posted or stop */

@@ -288,6 +288,7 @@ static bool has_left(const struct dmi_net_peer *peer, const struct dmi_msg *msg)
 /* The daemon has queued `size` bytes. */
 static void will_flush(struct dmi_net *net, struct dmi_net_peer *peer, uint64_t size) {
   peer->gathered += size;
+  net->queued++;
   if (peer->dirty) return;
   peer->dirty = true;
   peer->dirty_next = net->dirty;

@@ -46,8 +46,8 @@ static void test_vain(void **state) {
 static void test_crowded(void **state) {
   (void)state;
   assert_int_equal(silent(&automatic, 19 * US, 114 * US), DMI_LOOK_VAIN);
-  assert_int_equal(silent(&automatic, 20 * US, 20 * US), DMI_LOOK_VAIN);
-  assert_int_equal(silent(&automatic, 499 * US, 499 * US), DMI_LOOK_VAIN);
+  assert_int_equal(silent(&automatic, 20 * US, 20 * US), DMI_LOOK_BUSY);
+  assert_int_equal(silent(&automatic, 499 * US, 499 * US), DMI_LOOK_BUSY);
   assert_int_equal(silent(&automatic, 500 * US, 500 * US), DMI_LOOK_CROWDED);
   assert_int_equal(silent(&fixed, 3000 * US, 3000 * US), DMI_LOOK_CROWDED);
 }
@@ -74,7 +74,7 @@ static void test_mixed(void **state) {
   dmi_look_news(&one, 60 * US);
   dmi_look_yields(&one, 60 * US);
   assert_false(dmi_look_goes_on(&one, 90 * US));
-  assert_int_equal(one.is, DMI_LOOK_MIXED);
+  assert_int_equal(one.is, DMI_LOOK_BUSY);
 }
 
 /* Something comes all the time: it is served for a millisecond. */
@@ -105,7 +105,7 @@ static void test_follows(void **state) {
     assert_true(dmi_look_goes_on(&one, now + 99 * US)); /* others run, and it takes long */
   }
   assert_int_equal(run(&one, 40 * US) % (40 * US), 0);
-  assert_int_equal(one.is, DMI_LOOK_MIXED); /* it is silent */
+  assert_int_equal(one.is, DMI_LOOK_BUSY); /* it is silent */
   dmi_look_news(&one, 200 * 1000 * US);
   dmi_look_yields(&one, 200 * 1000 * US);
   assert_false(dmi_look_goes_on(&one, 200 * 1000 * US + 500 * US)); /* others compute */
@@ -136,13 +136,17 @@ static void test_rests(void **state) {
   for (uint32_t i = 0; i < sizeof(vain) / sizeof(vain[0]); i++)
     assert_int_equal(rests(&past, DMI_LOOK_VAIN), vain[i]);
   assert_int_equal(rests(&past, DMI_LOOK_MIXED), 64);
+  assert_int_equal(rests(&past, DMI_LOOK_BUSY), 64);
   for (uint32_t step = 32; step > 0; step /= 2)
     assert_int_equal(rests(&past, DMI_LOOK_PAID), step);
   assert_int_equal(rests(&past, DMI_LOOK_PAID), 0);
   for (uint32_t i = 0; i < sizeof(crowded) / sizeof(crowded[0]); i++)
     assert_int_equal(rests(&past, DMI_LOOK_CROWDED), crowded[i]);
   assert_int_equal(rests(&past, DMI_LOOK_VAIN), 1024);
+  assert_int_equal(rests(&past, DMI_LOOK_BUSY), 1024);
   assert_int_equal(rests(&past, DMI_LOOK_PAID), 512);
+  assert_int_equal(rests(&past, DMI_LOOK_UNMISSED), 0);
+  assert_int_equal(rests(&past, DMI_LOOK_CROWDED), 128);
 }
 
 /* Memory is looked at between yields, but not where others run, and not without a yield for long.
