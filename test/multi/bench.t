@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# bench.t - the programs of test/bench compile, and each runs at its smallest size and prints figures.
+# bench.t - the programs of test/bench compile, and each runs at its smallest size and prints figures; and
+# its scripts, which take long, are correct Perl.
 #
 # What the figures are, nobody looks at here.  Those written for MPI are left out where there is no Open MPI.
 # Not in the small form: no sanitizer's library is to be measured.
@@ -38,11 +39,25 @@ sub ends_with {
   like($all[0]->out, $figure, $all[0]->name . ' prints a figure');
 }
 
+# ---- Scripts -----------------------------------------------------------------------------------
+
+sub is_perl {
+  my ($path) = @_;
+  open my $file, '<', $path or $t->fail_now("$path: $!");
+  return (<$file> // '') =~ /^#!.*perl/;
+}
+
+for my $script (grep { -f && is_perl($_) } glob "$FindBin::Bin/../bench/*") {
+  local $SIG{CHLD} = 'DEFAULT';
+  my $said = qx{perl -wc $script 2>&1};
+  is($?, 0, "$script is correct Perl") or $t->fail_now($said);
+}
+
 build('bench-build');
 
 # ---- Alone -------------------------------------------------------------------------------------
 
-for (['raw_echo'], ['raw_memcpy'], ['raw_star', 2, 1], ['raw_stream'], ['seen_cost']) {
+for (['raw_barrier'], ['raw_echo'], ['raw_memcpy'], ['raw_star', 2, 1], ['raw_stream'], ['seen_cost']) {
   my ($name, @args) = @$_;
   ends_with($FIGURE, $t->spawn(["$dir/$name", @args], name => $name));
 }
