@@ -37,7 +37,7 @@ static struct dmi_frame *make(uint64_t size, bool zero) {
     frame = bytes ? (struct dmi_frame *)(void *)(bytes - sizeof(struct dmi_frame)) : NULL;
   } else {
     size_t all = sizeof(struct dmi_frame) + size;
-    frame = zero ? calloc(1, all) : malloc(all);
+    frame = zero ? dmi_zalloc(1, all) : malloc(all);
   }
   if (!frame) return NULL;
   atomic_init(&frame->refs, 1);

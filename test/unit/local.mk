@@ -132,6 +132,10 @@ check_PROGRAMS += test/unit/machine_test
 test_unit_machine_test_SOURCES = test/unit/machine_test.c
 test_unit_machine_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/xalloc_test
+test_unit_xalloc_test_SOURCES = test/unit/xalloc_test.c
+test_unit_xalloc_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/large_test
 test_unit_large_test_SOURCES = test/unit/large_test.c
 test_unit_large_test_LDADD = $(unit_libs)
