@@ -42,6 +42,7 @@ static void test_too_large(void **state) {
 static void test_again(void **state) {
   void *ptr = dmi_zalloc(1, 200);
   const uintptr_t first = (uintptr_t)ptr;
+  (void)first;
   (void)state;
   free(ptr);
   ptr = dmi_zalloc(2, 100);
