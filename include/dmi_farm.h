@@ -82,7 +82,7 @@ typedef struct {
 /*
  * Has tasks 0 to farm_ptr->tasks - 1 done by DMI_farm_task, and returns when all are done or have
  * failed.  Meanwhile it handles all notices (DMI_poll): it welcomes processes that ask to join, and
- * starts threads there; stops those of a process that asks to leave, each after its present task,
+ * starts threads there; stops those of a process that asks to leave, each after its present tasks,
  * and dismisses it; has tasks done again that a lost process was doing (dmirun --survive).
  * When the calling process is asked to leave its threads stop, too, but it stays, as this function
  * runs there; the program may dismiss it afterwards (DMI_goodbye).

@@ -17,8 +17,9 @@ _Static_assert(DMI_OUT_SPACE <= DMI_NET_COPY, "what lies there is copied when it
 
 /* Defers a request for a home that is arriving.  If the home has arrived since the step, gives the
  * request to the core again. */
-__attribute__((noinline)) static void defer(struct dmi_access *access, struct dmi_page *page, uint32_t from,
-                  struct dmi_msg *msg, struct dmi_out *out) {
+__attribute__((noinline)) static void defer(struct dmi_access *access, struct dmi_page *page,
+                                            uint32_t from, struct dmi_msg *msg,
+                                            struct dmi_out *out) {
   struct dmi_mapping *mapping = (struct dmi_mapping *)page->map;
   struct dmi_deferred_request *item = NULL;
   dmi_mutex_lock(&access->deferred_lock);
@@ -56,8 +57,8 @@ static void grants(struct dmi_access *access) {
 }
 
 /* Counts a queued message that brings a page's bytes; emits the event of a GRANT. */
-__attribute__((noinline)) static void brings(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
-                   uint8_t type, uint64_t bytes) {
+__attribute__((noinline)) static void brings(struct dmi_access *access, const struct dmi_page *page,
+                                             uint32_t to, uint8_t type, uint64_t bytes) {
   if (bytes && dmi_wire_type(type)->brings_page) {
     atomic_fetch_add_explicit(&access->pages[type].num, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&access->pages[type].bytes, bytes, memory_order_relaxed);
@@ -137,8 +138,9 @@ __attribute__((noinline)) static void stalled(struct dmi_access *access, struct 
 }
 
 /* The same as dmi_net_send, and a slice of the trace. */
-__attribute__((noinline)) static bool send_traced(struct dmi_access *access, const struct dmi_page *page, uint32_t to,
-                        struct dmi_msg *msg) {
+__attribute__((noinline)) static bool send_traced(struct dmi_access *access,
+                                                  const struct dmi_page *page, uint32_t to,
+                                                  struct dmi_msg *msg) {
   struct dmi_trace_record record;
   dmi_access_trace_message(&record, access->core.self, to, msg);
   record.kind = DMI_TRACE_SEND;

@@ -23,7 +23,7 @@ static inline void dmi_futex_wait_for(_Atomic uint32_t *word, uint32_t value, in
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
-extern __thread uint64_t dmi_wakes; /* how often this thread has woken others */
+extern __thread uint64_t dmi_wakes; /* how often this thread has woken others, here or elsewhere */
 
 /* Wakes up to `count` sleepers. Does not access the word, which may be freed already. */
 static inline void dmi_futex_wake(_Atomic uint32_t *word, int count) {

@@ -2,8 +2,8 @@
  * lock.h - locks with a rank: a lock of four bytes, small enough for every page to have one, and
  * the system's mutex.
  *
- * A lock is held for a few hundred nanoseconds, or for one memcpy, never across a system call that
- * can block. A thread takes locks in the order of their ranks, and only one of each rank at a time;
+ * A lock is held for a few hundred nanoseconds, for one memcpy, or for a system call that cannot
+ * block. A thread takes locks in the order of their ranks, and only one of each rank at a time;
  * docs/locking.md says what each lock guards. Builds with --enable-debug check the order each time
  * a lock is taken.
  */

@@ -48,7 +48,7 @@ enum dmi_look_is {
   DMI_LOOK_VAIN,    /* it found nothing, and nobody else wanted the processor */
   DMI_LOOK_BUSY,    /* others ran: what is waited for may be what they were doing */
   DMI_LOOK_CROWDED, /* another thread computes on this processor */
-  DMI_LOOK_UNMISSED /* the same, but nobody has waited for this one; for the caller to find out */
+  DMI_LOOK_UNMISSED /* the same, but nobody has waited for who looked; the caller says so */
 };
 
 /* One look. */

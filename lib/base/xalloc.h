@@ -11,8 +11,9 @@
 /* Writes that there is no memory for `size` bytes of bookkeeping, and aborts. */
 _Noreturn void dmi_xalloc_fail(size_t size);
 
-/* Like calloc, and may fail.  In glibc before 2.41 calloc does not use what the thread has freed last,
- * as malloc does, and takes 300 instructions where malloc takes 30; this does for small memory. */
+/* Like calloc, and may fail.  In glibc before 2.41 calloc does not use what the thread has freed
+ * last, as malloc does, and takes 300 instructions where malloc takes 30; this does, if it is small.
+ */
 void *dmi_zalloc(size_t num, size_t size);
 
 /* `num` elements of `size` bytes, all zero, for free(). */

@@ -59,7 +59,8 @@ void dmi_farm_table_begin(const struct dmi_farm_at *at, const struct dmi_farm_st
 int32_t dmi_farm_table_end(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer, DMI_local_status_t *status);
 /* The same of a step that needs an unused range: as long as there is none the table is replaced by
- * a larger one. */
+ * a larger one.  Only the process that runs the farm calls this, and those below that make a larger one: it owns all tables
+ * that it makes, so losing another one loses none. */
 int32_t dmi_farm_table_insert(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                               struct dmi_farm_answer *answer);
 /* Makes a table for a new farm. */
@@ -67,6 +68,8 @@ int32_t dmi_farm_table_new(struct dmi_farm_at *at, int64_t tasks);
 /* Makes one with more ranges, which takes its place.  The old one stays until all threads have
  * ended. */
 int32_t dmi_farm_table_more(struct dmi_farm_at *at);
+/* Until it has `num` ranges, if there is memory for that. */
+void dmi_farm_table_reserve(struct dmi_farm_at *at, uint32_t num);
 /* Unmaps a table, and those that have taken its place. */
 void dmi_farm_table_free(struct dmi_process *process, int64_t addr);
 

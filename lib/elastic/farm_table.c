@@ -2,7 +2,7 @@
  * farm_table.c - the table of a farm in global memory: made by the process that runs the farm,
  * which goes on owning it, as all others only have steps done there.
  *
- * A table that is too small for one more thread is replaced by one of twice the size.  The old one
+ * A table that is too small for two slots of one more thread is replaced by one of twice the size.  The old one
  * is closed by a step, which answers its bytes; who comes later is told where the new one is, and
  * waits until it has its bytes.
  */
@@ -177,12 +177,15 @@ static int32_t close_table(const struct dmi_farm_at *at, const struct dmi_farm_s
   return dmi_fail(dmi_because(DMI_EINVAL, OVERWRITTEN));
 }
 
+static uint32_t capacity_of(const struct dmi_farm_at *at) {
+  return (uint32_t)((at->size - sizeof(struct dmi_farm_table)) / sizeof(struct dmi_farm_range));
+}
+
 int32_t dmi_farm_table_more(struct dmi_farm_at *at) {
   struct dmi_farm_at more = *at;
   struct dmi_farm_step step = {.op = DMI_FARM_MOVE};
   const uint64_t answer_size = sizeof(struct dmi_farm_answer);
-  uint32_t capacity =
-      (uint32_t)((at->size - sizeof(struct dmi_farm_table)) / sizeof(struct dmi_farm_range));
+  const uint32_t capacity = capacity_of(at);
   char *before = malloc(answer_size + at->size);
   struct dmi_farm_table *table = calloc(1, dmi_farm_table_size(2 * capacity));
   int32_t good = before && table ? DMI_TRUE : dmi_fail(DMI_ENOMEM);
@@ -200,4 +203,9 @@ int32_t dmi_farm_table_more(struct dmi_farm_at *at) {
   free(before);
   free(table);
   return good;
+}
+
+void dmi_farm_table_reserve(struct dmi_farm_at *at, uint32_t num) {
+  while (capacity_of(at) < num && dmi_farm_table_more(at))
+    ;
 }

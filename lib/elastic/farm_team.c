@@ -31,6 +31,7 @@ static int32_t take_slot(struct dmi_farm_at *at, int32_t dmi_id, uint32_t *slot)
   struct dmi_farm_answer answer;
   if (!dmi_farm_table_insert(at, &step, &answer)) return DMI_FALSE;
   *slot = answer.slot;
+  dmi_farm_table_reserve(at, 2 * (answer.slot + 1)); /* a thread may take another one */
   return DMI_TRUE;
 }
 

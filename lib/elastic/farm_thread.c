@@ -6,8 +6,8 @@
  * together, and only then says that they are done.  When it finds that tasks take longer than it
  * thought it gives the rest back.
  *
- * While its tasks are short it has two slots: it does the tasks of one, and meanwhile what it has
- * done of the other one is written and told, and more is given out for it.  So it does not wait,
+ * While its tasks are short it has two slots: it does the tasks of one, and meanwhile the results of
+ * the other one are written and reported, and new tasks are given out for it.  So it does not wait,
  * though the process that has the table may be slow to answer, as threads compute there, too.
  *
  * It ends when the farm does, when it is told to stop, and when the program is ending (DMI_exit);
@@ -64,6 +64,7 @@ struct worker {
   int64_t most; /* tasks in a piece */
   int64_t want; /* that it wants in the next one */
   bool is_long; /* tasks take longer than it thought */
+  bool is_full; /* the table had no place for another slot */
 };
 
 /* The calling thread is one of these. */
@@ -183,7 +184,9 @@ static void take_other(struct worker *worker) {
   const struct dmi_farm_step step = {.op = DMI_FARM_SLOT, .process = worker->piece->step.process};
   struct dmi_farm_answer answer;
   if (other->state == NONE) {
-    if (!dmi_farm_table_insert(&worker->at, &step, &answer)) return;
+    if (worker->is_full || !dmi_farm_table_ask(&worker->at, &step, &answer)) return;
+    worker->is_full = answer.what != DMI_FARM_DONE;
+    if (worker->is_full) return;
     other->step =
         (struct dmi_farm_step){.op = DMI_FARM_WORK, .process = step.process, .slot = answer.slot};
     other->state = IDLE;
@@ -310,10 +313,9 @@ static void work(struct worker *worker) {
       case DMI_FARM_HERE:
         worker->piece->tries++;
         break;
-      default:
-        if (worker->other->state == NONE) return;
-        swap(worker);
-        continue;
+      default: /* whatever ends one slot ends the thread */
+        if (!drop_other(worker)) give_up(worker, dmi_error_last());
+        return;
     }
     if (!do_next(worker)) {
       give_up(worker, dmi_error_last());

@@ -85,7 +85,7 @@ const char *dmi_wire_check(const struct dmi_msg *msg, bool member) {
     return "its list is not a whole number of elements";
   }
   if (msg->body.len > row->body_max) return "its body is too long";
-  /* No loop: each message comes here twice, and that would be two percent of a GET. */
+  /* No loop: each message comes here, and that would be a percent of a GET. */
   memcpy(word, msg, sizeof word);
   if (((word[0] & zero[0]) | (word[1] & zero[1]) | (word[2] & zero[2]) | (word[3] & zero[3]) |
        (word[4] & zero[4]) | (word[5] & zero[5]) | (word[6] & zero[6])) != 0) {

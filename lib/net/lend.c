@@ -36,6 +36,7 @@
 
 #define SPINS 32       /* looks at memory before a yield: about a microsecond */
 #define READY_ROUNDS 8 /* rounds of a look in which sockets are looked at once */
+#define LATE_ROUNDS 8  /* rounds that serve what came while others computed: more is much */
 #define STREAK 2       /* messages in a row before a connection is quiet, which costs two calls */
 
 #define NOT_LENT (DMI_NET_ENDED | DMI_NET_KEPT)
@@ -256,10 +257,14 @@ static bool spin(struct dmi_net *net) {
 }
 
 /* A thread that computes has had the processor for long.  Serves what has come meanwhile; true if
- * somebody has waited for that: another process, which is answered, or a thread that is woken. */
+ * somebody has waited for that: another process, which is answered, or who sends something long, or
+ * a thread that is woken. */
 static bool is_late(struct dmi_net *net) {
   const uint64_t queued = net->queued, wakes = dmi_wakes;
-  serve(net, 0);
+  bool more = true;
+  for (int i = 0; i < LATE_ROUNDS && more; i++)
+    more = serve(net, 0);
+  if (more || (net->hot != NULL && dmi_receive_is_long(net->hot))) return true;
   return net->queued != queued || dmi_wakes != wakes || is_asked(net);
 }
 

@@ -251,23 +251,27 @@ static int tcp_connected(struct dmi_link *link) {
  * only these.) */
 #ifdef __SANITIZE_THREAD__
 #define SEND(fd, bytes, size) send(fd, bytes, size, FLAGS)
+#define SEND_PARTS(fd, parts) sendmsg(fd, parts, FLAGS)
+#define RECEIVE_PARTS(fd, parts) recvmsg(fd, parts, MSG_DONTWAIT)
 #define RECEIVE(fd, bytes, size) recv(fd, bytes, size, MSG_DONTWAIT)
 #else
 #define SEND(fd, bytes, size) syscall(SYS_sendto, fd, bytes, size, FLAGS, NULL, 0)
+#define SEND_PARTS(fd, parts) syscall(SYS_sendmsg, fd, parts, FLAGS)
+#define RECEIVE_PARTS(fd, parts) syscall(SYS_recvmsg, fd, parts, MSG_DONTWAIT)
 #define RECEIVE(fd, bytes, size) syscall(SYS_recvfrom, fd, bytes, size, MSG_DONTWAIT, NULL, NULL)
 #endif
 
 static ssize_t tcp_send(struct dmi_link *link, struct iovec *iov, size_t num) {
   struct msghdr out = {.msg_iov = iov, .msg_iovlen = num};
   ssize_t size = num == 1 ? SEND(link->out, iov->iov_base, iov->iov_len)
-                          : sendmsg(link->out, &out, FLAGS);
+                          : SEND_PARTS(link->out, &out);
   return size < 0 ? -errno : size;
 }
 
 static ssize_t tcp_receive(struct dmi_link *link, struct iovec *iov, size_t num) {
   struct msghdr in = {.msg_iov = iov, .msg_iovlen = num};
   ssize_t size = num == 1 ? RECEIVE(link->in, iov->iov_base, iov->iov_len)
-                          : recvmsg(link->in, &in, MSG_DONTWAIT);
+                          : RECEIVE_PARTS(link->in, &in);
   return size < 0 ? -errno : size;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/futex.h"
 #include "core/member.h"
 #include "node/calls.h"
 #include "node/runtime.h"
@@ -78,6 +79,7 @@ void dmi_remote_wake(struct dmi_remote_user *user, uint64_t number) {
   for (struct dmi_remote_waiter *waiter = user->waiters; waiter; waiter = waiter->next) {
     if (waiter->number != number) continue;
     waiter->woken = true;
+    dmi_wakes++;
     pthread_cond_signal(&waiter->cond);
   }
 }

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "base/futex.h"
 #include "remote/remote_int.h"
 
 /* ---- Writing -------------------------------------------------------------------------------- */
@@ -350,6 +351,7 @@ bool dmi_remote_message(struct dmi_remote *remote, dmi_uid_t from, const struct 
   /* With the lock, a worker on the same core would wake up to wait for it. */
   for (uint32_t i = 0; i < wakes; i++)
     pthread_cond_signal(&remote->work);
+  dmi_wakes += wakes;
   return good;
 }
 

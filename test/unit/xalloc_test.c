@@ -46,16 +46,19 @@ static void test_too_large(void **state) {
   assert_null(dmi_zalloc(1000, SIZE_MAX / 999));
 }
 
-/* It is made of malloc, which in glibc gives what the thread has freed last: calloc does not, before
- * glibc 2.41. */
+/* It is made of malloc, which in glibc gives what the thread has freed last: calloc does not,
+ * before glibc 2.41. */
 static void test_again(void **state) {
   void *ptr = dmi_zalloc(1, 200);
   const uintptr_t first = (uintptr_t)ptr;
+  (void)first;
   (void)state;
   free(ptr);
   if (SANITIZED) skip();
   ptr = dmi_zalloc(2, 100);
+#ifdef __GLIBC__
   assert_int_equal((uintptr_t)ptr, first);
+#endif
   free(ptr);
 }
 
