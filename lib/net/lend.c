@@ -256,6 +256,14 @@ static bool spin(struct dmi_net *net) {
   return false;
 }
 
+/* A large body is arriving there, for the daemon to receive. */
+static bool is_long(struct dmi_conn *conn) {
+  dmi_lock(&conn->peer->turn_lock, DMI_RANK_TURN);
+  bool large = conn->turn == DMI_TURN_FREE && dmi_receive_is_long(conn);
+  dmi_unlock(&conn->peer->turn_lock, DMI_RANK_TURN);
+  return large;
+}
+
 /* A thread that computes has had the processor for long.  Serves what has come meanwhile; true if
  * somebody has waited for that: another process, which is answered, or who sends something long, or
  * a thread that is woken. */
@@ -264,7 +272,7 @@ static bool is_late(struct dmi_net *net) {
   bool more = true;
   for (int i = 0; i < LATE_ROUNDS && more; i++)
     more = serve(net, 0);
-  if (more || (net->hot != NULL && dmi_receive_is_long(net->hot))) return true;
+  if (more || (net->hot != NULL && is_long(net->hot))) return true;
   return net->queued != queued || dmi_wakes != wakes || is_asked(net);
 }
 
