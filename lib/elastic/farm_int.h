@@ -59,8 +59,8 @@ void dmi_farm_table_begin(const struct dmi_farm_at *at, const struct dmi_farm_st
 int32_t dmi_farm_table_end(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                            struct dmi_farm_answer *answer, DMI_local_status_t *status);
 /* The same of a step that needs an unused range: as long as there is none the table is replaced by
- * a larger one.  Only the process that runs the farm calls this, and those below that make a larger one: it owns all tables
- * that it makes, so losing another one loses none. */
+ * a larger one.  Only the process that runs the farm calls this, dmi_farm_table_more and _reserve:
+ * who makes a table owns it, so losing another process loses none. */
 int32_t dmi_farm_table_insert(struct dmi_farm_at *at, const struct dmi_farm_step *step,
                               struct dmi_farm_answer *answer);
 /* Makes a table for a new farm. */

@@ -2,9 +2,9 @@
  * farm_table.c - the table of a farm in global memory: made by the process that runs the farm,
  * which goes on owning it, as all others only have steps done there.
  *
- * A table that is too small for two slots of one more thread is replaced by one of twice the size.  The old one
- * is closed by a step, which answers its bytes; who comes later is told where the new one is, and
- * waits until it has its bytes.
+ * A table that is too small for two slots of one more thread is replaced by one of twice the size.
+ * The old one is closed by a step, which answers its bytes; who comes later is told where the new
+ * one is, and waits until it has its bytes.
  */
 #include "elastic/farm_int.h"
 

@@ -147,12 +147,17 @@ static struct dmi_msg block(uint32_t from, uint64_t off, uint64_t len) {
   return msg;
 }
 
+/* Bytes [from, to) of the page have come into the message's frame, and nobody tells. */
+static void fill(const struct dmi_msg *msg, unsigned char stream, uint64_t from, uint64_t to) {
+  for (uint64_t at = from; at < to; at++)
+    msg->body.frame->bytes[at] = byte_of(stream, at);
+}
+
 /* Bytes [from, to) of a message's body arrive. */
 static void arrive(const struct dmi_msg *msg, unsigned char stream, uint64_t from, uint64_t to) {
   const uint64_t begins = msg->type == DMI_MSG_BLOCK ? msg->block.off : 0;
   struct dmi_out out;
-  for (uint64_t at = from; at < to; at++)
-    msg->body.frame->bytes[begins + at] = byte_of(stream, begins + at);
+  fill(msg, stream, begins + from, begins + to);
   dmi_out_init(&out);
   dmi_page_part(&core, &page, msg, from, to, &out);
   act(&out);
@@ -204,9 +209,7 @@ static void blocks(void **state) {
 static void not_told(void **state) {
   struct dmi_msg msg = data();
   (void)state;
-  memset(msg.body.frame->bytes, byte_of(1, 0), 1);
-  for (uint64_t at = 0; at < PAGE; at++)
-    msg.body.frame->bytes[at] = byte_of(1, at);
+  fill(&msg, 1, 0, PAGE);
   arrive(&msg, 1, 200, 300);
   arrive(&msg, 1, 400, 600); /* 300 to 400 went by */
   arrive(&msg, 1, 600, 700);
@@ -297,8 +300,7 @@ static void granted(void **state) {
   grant.body.frame = dmi_frame_new(PAGE);
   grant.body.ptr = grant.body.frame->bytes;
   grant.body.len = PAGE;
-  for (uint64_t at = 0; at < PAGE; at++)
-    grant.body.frame->bytes[at] = byte_of(2, at);
+  fill(&grant, 2, 0, PAGE);
   take(OWNER, &grant);
   assert_true(done[1]);
   assert_true(done[0]);
@@ -334,12 +336,10 @@ static void owner_sends(void **state) {
   arrive(&msg, 1, 300, HALF);
   take(DELEGATE, &msg);
   msg = block(OWNER, 0, 100);
-  for (uint64_t at = 0; at < 100; at++)
-    msg.body.frame->bytes[at] = byte_of(2, at); /* of which nobody tells */
+  fill(&msg, 2, 0, 100);
   take(OWNER, &msg);
   msg = block(OWNER, 100, 400);
-  for (uint64_t at = 100; at < HALF; at++)
-    msg.body.frame->bytes[at] = byte_of(2, at);
+  fill(&msg, 2, 100, HALF);
   take(OWNER, &msg);
   msg = block(OWNER, HALF, HALF);
   arrive(&msg, 2, 0, HALF); /* goes on where the other one stopped */
@@ -387,8 +387,7 @@ static void blocks_instead(void **state) {
   arrive(&msg, 1, 0, HALF);
   dmi_slice_drop(&msg.body);
   msg = block(OWNER, 0, HALF);
-  for (uint64_t at = 0; at < HALF; at++)
-    msg.body.frame->bytes[at] = byte_of(2, at);
+  fill(&msg, 2, 0, HALF);
   take(OWNER, &msg);
   msg = block(OWNER, HALF, HALF);
   arrive(&msg, 2, 0, HALF);
@@ -468,8 +467,7 @@ static void owner_lost(void **state) {
   assert_int_equal(sent[DMI_MSG_READ], 2);
   memset(got[0], 0xee, PAGE);
   msg = block(DELEGATE, 0, HALF);
-  for (uint64_t at = 0; at < HALF; at++)
-    msg.body.frame->bytes[at] = byte_of(2, at);
+  fill(&msg, 2, 0, HALF);
   take(DELEGATE, &msg);
   msg = block(DELEGATE, HALF, HALF);
   stale = (struct dmi_early){.frame = msg.body.frame, .from = 0, .to = HALF};
