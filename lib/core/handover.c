@@ -59,7 +59,7 @@ struct dmi_handover *dmi_handover_new(struct dmi_core *core, const struct dmi_ha
   struct dmi_handover *h = dmi_xalloc(1, sizeof(*h));
   h->core = core;
   h->env = env;
-  h->promises = dmi_promises_new(core);
+  h->promises = core->promises = dmi_promises_new(core);
   dmi_handover_set_sizes(h, TAILS_AT_ONCE, BYTES_AT_ONCE);
   return h;
 }
@@ -78,7 +78,7 @@ void dmi_handover_set_break(struct dmi_handover *h, enum dmi_handover_break brok
 
 void dmi_handover_set_receiver(struct dmi_handover *h,
                                uint32_t (*receiver)(void *arg, uint64_t bytes)) {
-  h->receiver = receiver;
+  dmi_promises_set_receiver(h->promises, receiver, h->env->arg);
 }
 #endif
 
@@ -96,6 +96,7 @@ void dmi_handover_free(struct dmi_handover *h) {
   free(h->tail);
   forget_pages(h);
   dmi_handover_takes_free(h);
+  h->core->promises = NULL;
   dmi_promises_free(h->promises);
   free(h);
 }
@@ -151,7 +152,7 @@ bool dmi_handover_report(struct dmi_handover *h, uint32_t from, const struct dmi
 
 void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *out) {
   h->heir = heir;
-  h->counted = false;
+  atomic_store(&h->core->counted, false);
   if (heir) {
     move(h, DMI_HANDOVER_ASKS);
     return;
@@ -165,12 +166,13 @@ static bool has_bytes(const struct dmi_page *page) {
   return page->frame || (page->flags & DMI_PAGE_SPILLED);
 }
 
-/* Counts the pages to hand over, by size. */
+/* Counts the pages to hand over, by size. From here on this process comes to own no others. */
 static void count_pages(struct dmi_handover *h) {
   struct dmi_promise_size *sizes = NULL;
   uint64_t num = 0, capacity = 0;
   struct dmi_map *map;
   struct dmi_page *page;
+  atomic_store(&h->core->counted, true);
   EACH_MAP(h, map) {
     uint64_t pages = 0, at = 0;
     EACH_RECORD(h, map, page) {
@@ -189,8 +191,7 @@ static void count_pages(struct dmi_handover *h) {
 }
 
 static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
-  if (!h->counted) count_pages(h);
-  h->counted = true;
+  if (!atomic_load(&h->core->counted)) count_pages(h);
   switch (dmi_promises_ask(h->promises, out)) {
     case DMI_PROMISES_WAIT:
       return false;
@@ -202,6 +203,7 @@ static bool go_on_asks(struct dmi_handover *h, struct dmi_out *out) {
       return true;
     case DMI_PROMISES_TOO_LITTLE:
       dmi_promises_end(h->promises, false, out);
+      atomic_store(&h->core->counted, false);
       (void)dmi_out_add(out, DMI_ACT_STAYS);
       move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
       return true;
@@ -292,22 +294,11 @@ bool dmi_handover_on_home_done(struct dmi_handover *h, uint32_t from, const stru
 
 /* ---- Pages and copies: R8.3, R8.4 ----------------------------------------------------------- */
 
-/* The member that has promised memory for such a page; 0: none. */
-static uint32_t receiver(struct dmi_handover *h, uint64_t bytes) {
-#ifdef DMI_MUTATIONS
-  if (h->receiver) return h->receiver(h->env->arg, bytes);
-#endif
-  return dmi_promises_give(h->promises, bytes);
-}
-
 static void offer(struct dmi_handover *h, struct dmi_page *page) {
-  uint32_t to = 0;
   struct dmi_out out;
   dmi_out_init(&out);
   ENV(h, record, page->map, page->index, false);
-  if (page->role == DMI_ROLE_OWNER && has_bytes(page)) to = receiver(h, page->map->page_size);
-  dmi_page_give(h->core, page, to ? to : atomic_load(&h->core->heir), &out);
-  if (page->flags & DMI_PAGE_OFFERED) page->hint = to; /* an owner has no other use for it */
+  dmi_page_hand_over(h->core, page, &out);
   ENV(h, step_end, page, &out);
 }
 
@@ -404,25 +395,16 @@ void dmi_handover_lost(struct dmi_handover *h, const dmi_uid_t *uid, uint32_t nu
   forget_pages(h);
   dmi_promises_end(h->promises, true, out);
   atomic_store(&h->core->heir, 0);
+  atomic_store(&h->core->counted, false);
   h->heir = 0;
   move(h, h->keeps ? DMI_HANDOVER_NO_HEIR : DMI_HANDOVER_STAYS);
 }
 
 /* TAKEs in flight come to nothing at those that are frozen.  Those that offered them offer them
  * again, if they still want that at RESUME; or they have gone by then.  So what waits here for the
- * directory is forgotten, and for what is offered from here the promises are there once more. */
+ * directory is forgotten; for what is offered from here see dmi_page_freeze. */
 void dmi_handover_frozen(struct dmi_handover *h) {
-  struct dmi_map *map;
-  struct dmi_page *page;
   dmi_handover_takes_free(h);
-  if (h->state != DMI_HANDOVER_PAGES) return;
-  EACH_MAP(h, map) {
-    EACH_RECORD(h, map, page) {
-      if ((page->flags & DMI_PAGE_OFFERED) && page->hint)
-        dmi_promises_untaken(h->promises, page->hint, map->page_size);
-      ENV(h, unlock, page);
-    }
-  }
 }
 
 /* This process may own more pages than before, or be home of more mappings; what it had offered was

@@ -23,13 +23,11 @@ struct dmi_handover {
   const struct dmi_handover_env *env;
 #ifdef DMI_MUTATIONS
   enum dmi_handover_break broken;
-  dmi_uid_t (*receiver)(void *arg, uint64_t bytes);
 #endif
   /* ---- the leaver ---- */
   enum dmi_handover_state state;
   dmi_uid_t heir;
-  bool counted; /* ASKS: the pages here are counted */
-  bool keeps;   /* it was in state NO_HEIR */
+  bool keeps; /* it was in state NO_HEIR */
   struct dmi_promises *promises;
   uint64_t tails_at_once, bytes_at_once;
   uint64_t homes_in_flight; /* homes with HOME_END sent and HOME_DONE not arrived */

@@ -108,6 +108,7 @@ struct dmi_page_busy {
 };
 
 struct dmi_map;
+struct dmi_promises;
 
 /* One page in one process. `lock` guards the other fields. */
 struct dmi_page {
@@ -283,6 +284,9 @@ struct dmi_core {
   /* records that are OWNER or PENDING, and those STALE (R9); 0, and no home here: drained */
   _Atomic uint64_t owned;
   _Atomic dmi_uid_t heir;   /* uid, not 0: this process is leaving, R8 */
+  /* the pages to hand over are counted: this process comes to own no others (R12) */
+  _Atomic bool counted;
+  struct dmi_promises *promises; /* memory that members have promised a leaver; NULL: none */
   _Atomic uint64_t fetches; /* the last fetch number given out */
   _Atomic bool frozen;      /* new records are FROZEN */
   _Atomic bool paused;      /* new records are PAUSED */
@@ -375,8 +379,11 @@ dmi_uid_t dmi_page_tail(const struct dmi_core *core, const struct dmi_page *page
 bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool listed,
                            dmi_uid_t tail, struct dmi_out *out);
 
-/* R8.3 at the leaver: sends TAKE with MUST to `to` if the page is owned here. The core calls it
- * itself, with the heir, when a leaver becomes the owner of a page. */
+/* R8.3 at the leaver: sends TAKE with MUST if the page is owned here: to a member that has promised
+ * memory for it (core->promises), or else to the heir. The core calls it itself when a leaver
+ * becomes the owner of a page. */
+void dmi_page_hand_over(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
+/* The same to `to`, whatever was promised. */
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to, struct dmi_out *out);
 
 /* A message of a step could not be sent any more, because `to` left between the step and the

@@ -144,6 +144,12 @@ static void as_leaver(const struct dmi_core *core, struct dmi_req *req) {
   if (req->type == DMI_REQ_ATOMIC_EXCL) req->type = DMI_REQ_ATOMIC;
 }
 
+/* True if this process may ask for ownership: it has memory for the bytes, and has not counted what
+ * it will hand over (R12). */
+static bool may_own(struct dmi_core *core, struct dmi_page *page) {
+  return !atomic_load(&core->counted) && dmi_reserve_get(core, page, false);
+}
+
 void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                    struct dmi_out *out) {
   bool whole;
@@ -161,9 +167,7 @@ void dmi_own_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req 
     dmi_req_push(&dmi_page_busy(page)->waiters, req);
     return;
   }
-  /* Nor does a process without memory for the bytes ask for ownership (R12). */
-  if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) &&
-      !dmi_reserve_get(core, page, false)) {
+  if ((req->type == DMI_REQ_EXCL || req->type == DMI_REQ_ATOMIC_EXCL) && !may_own(core, page)) {
     req->type = req->type == DMI_REQ_EXCL ? DMI_REQ_PUT : DMI_REQ_ATOMIC;
   }
   switch (req->type) {

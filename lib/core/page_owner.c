@@ -142,7 +142,7 @@ bool dmi_owner_grant_arrives(struct dmi_core *core, struct dmi_page *page, uint3
   }
   dmi_queue_run(core, page, out);
   dmi_delegated_end(core, page, delegated, out);
-  if (page->role == DMI_ROLE_OWNER) dmi_page_give(core, page, atomic_load(&core->heir), out);
+  dmi_page_hand_over(core, page, out);
   return true;
 }
 

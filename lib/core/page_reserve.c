@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/page_int.h"
+#include "core/promise.h"
 #include "core/syncop.h"
 
 /* ---- The account ---------------------------------------------------------------------------- */
@@ -189,25 +190,42 @@ bool dmi_page_offer(struct dmi_core *core, struct dmi_page *page, uint32_t to,
   return true;
 }
 
-void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
-  if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return;
-  if (page->flags & DMI_PAGE_FROZEN) return; /* it is done at RESUME */
+/* True if this process leaves, and (still) owns the page. */
+static bool is_to_give(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  if (!atomic_load(&core->heir) || DMI_BROKEN(core, DMI_BREAK_TAKE)) return false;
+  if (page->flags & DMI_PAGE_FROZEN) return false; /* it is done at RESUME */
   /* It was stalled before this process began to leave; a leaver takes the memory that it needs. */
   if ((page->flags & DMI_PAGE_STALLED) && !(page->flags & DMI_PAGE_SPILLED)) {
     page->flags &= (uint16_t)~DMI_PAGE_STALLED;
     dmi_queue_run(core, page, out);
     dmi_page_rest(core, page);
   }
-  if (page->role != DMI_ROLE_OWNER) return;
+  return page->role == DMI_ROLE_OWNER;
+}
+
+void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
+  if (!is_to_give(core, page, out)) return;
   page->flags |= DMI_PAGE_OFFERED;
+  page->hint = 0;
   send_take(core, page, to, true, out);
+}
+
+void dmi_page_hand_over(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
+  uint32_t to = 0;
+  if (!is_to_give(core, page, out)) return;
+  if (core->promises && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
+    to = dmi_promises_give(core->promises, page->map->page_size);
+  dmi_page_give(core, page, to ? to : atomic_load(&core->heir), out);
+  if (page->flags & DMI_PAGE_OFFERED) page->hint = to;
 }
 
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,
                    struct dmi_out *out) {
   if (page->role != DMI_ROLE_NONE) return true;
   if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)) return true; /* it will be offered again */
-  if (atomic_load(&core->heir) && !DMI_BROKEN(core, DMI_BREAK_LEAVER)) return false;
+  if ((atomic_load(&core->heir) || atomic_load(&core->counted)) &&
+      !DMI_BROKEN(core, DMI_BREAK_LEAVER))
+    return false;
   if (must && zero) {
     page->flags |= DMI_PAGE_ZEROS;
   } else if (!dmi_reserve_get(core, page, must)) {

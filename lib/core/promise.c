@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mutation.h"
 #include "base/xalloc.h"
 
@@ -35,7 +36,10 @@ struct dmi_promises {
   const struct dmi_core *core;
 #ifdef DMI_MUTATIONS
   enum dmi_capacity_break broken;
+  dmi_uid_t (*receiver)(void *arg, uint64_t bytes);
+  void *arg;
 #endif
+  struct dmi_mutex lock; /* guards what follows */
   struct promiser *peer; /* in the order in which they are asked and get pages */
   uint64_t num;
   uint64_t last_number; /* number of the last question */
@@ -49,6 +53,7 @@ struct dmi_promises {
 struct dmi_promises *dmi_promises_new(const struct dmi_core *core) {
   struct dmi_promises *p = dmi_xalloc(1, sizeof(*p));
   p->core = core;
+  dmi_mutex_init(&p->lock, DMI_RANK_PAGER);
   return p;
 }
 
@@ -57,12 +62,19 @@ void dmi_promises_free(struct dmi_promises *p) {
   free(p->peer);
   free(p->sizes);
   free(p->share);
+  dmi_mutex_destroy(&p->lock);
   free(p);
 }
 
 #ifdef DMI_MUTATIONS
 void dmi_promises_set_break(struct dmi_promises *p, enum dmi_capacity_break broken) {
   p->broken = broken;
+}
+
+void dmi_promises_set_receiver(struct dmi_promises *p, uint32_t (*receiver)(void *, uint64_t),
+                               void *arg) {
+  p->receiver = receiver;
+  p->arg = arg;
 }
 #endif
 
@@ -91,6 +103,7 @@ static void order(struct dmi_promises *p) {
 
 void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num) {
   struct promiser *fresh = dmi_xalloc(num, sizeof(*fresh));
+  dmi_mutex_lock(&p->lock);
   for (uint64_t i = 0; i < num; i++) {
     const struct promiser *old = find(p, uid[i]);
     if (old) fresh[i] = *old;
@@ -100,10 +113,11 @@ void dmi_promises_view(struct dmi_promises *p, const uint32_t *uid, uint64_t num
   p->peer = fresh;
   p->num = num;
   order(p);
+  dmi_mutex_unlock(&p->lock);
 }
 
-bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
-  const struct dmi_msg_capacity_report *report = &msg->capacity_report;
+static bool is_reported(struct dmi_promises *p, uint32_t from,
+                        const struct dmi_msg_capacity_report *report) {
   struct promiser *peer = find(p, from);
   if (report->kind > DMI_CAPACITY_PROMISE) return false;
   if (!peer) return true; /* it is not in the view any more, or not yet */
@@ -118,6 +132,14 @@ bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi
   return true;
 }
 
+bool dmi_promises_report(struct dmi_promises *p, uint32_t from, const struct dmi_msg *msg) {
+  bool good;
+  dmi_mutex_lock(&p->lock);
+  good = is_reported(p, from, &msg->capacity_report);
+  dmi_mutex_unlock(&p->lock);
+  return good;
+}
+
 /* ---- Asking --------------------------------------------------------------------------------- */
 
 static int larger_first(const void *left, const void *right) {
@@ -127,6 +149,7 @@ static int larger_first(const void *left, const void *right) {
 
 void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_promise_size *sizes,
                         uint64_t size_num) {
+  dmi_mutex_lock(&p->lock);
   p->heir = heir;
   free(p->sizes);
   p->sizes = dmi_xalloc(size_num, sizeof(*sizes));
@@ -138,6 +161,7 @@ void dmi_promises_begin(struct dmi_promises *p, uint32_t heir, const struct dmi_
     p->peer[i].given = 0;
   }
   order(p);
+  dmi_mutex_unlock(&p->lock);
 }
 
 /* Plans which member gets which pages, larger pages first. Returns the bytes of pages that fit
@@ -170,7 +194,7 @@ static uint64_t plan(struct dmi_promises *p, uint64_t *unit) {
   return missing;
 }
 
-enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out *out) {
+static enum dmi_promises_state ask_next(struct dmi_promises *p, struct dmi_out *out) {
   struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_ASK, .origin = p->core->self};
   struct promiser *next = NULL;
   uint64_t missing, unit = 0;
@@ -190,6 +214,14 @@ enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out 
   return DMI_PROMISES_ASKED;
 }
 
+enum dmi_promises_state dmi_promises_ask(struct dmi_promises *p, struct dmi_out *out) {
+  enum dmi_promises_state state;
+  dmi_mutex_lock(&p->lock);
+  state = ask_next(p, out);
+  dmi_mutex_unlock(&p->lock);
+  return state;
+}
+
 /* ---- Giving --------------------------------------------------------------------------------- */
 
 /* A member with promised memory that the plan does not need: for pages that got bytes after they
@@ -206,40 +238,56 @@ static struct promiser *spare(const struct dmi_promises *p, uint64_t bytes) {
   return best;
 }
 
-uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
-  struct promiser *peer;
+/* NULL: nobody has promised memory for it. */
+static struct promiser *receiver(struct dmi_promises *p, uint64_t bytes) {
   for (uint64_t i = 0; i < p->shares; i++) {
     struct share *at = &p->share[i];
-    peer = at->size == bytes ? find(p, at->uid) : NULL;
+    struct promiser *peer = at->size == bytes ? find(p, at->uid) : NULL;
     if (!peer) continue;
     if (!--at->num) *at = p->share[--p->shares];
     peer->planned -= bytes;
+    return peer;
+  }
+  return spare(p, bytes);
+}
+
+uint32_t dmi_promises_give(struct dmi_promises *p, uint64_t bytes) {
+  struct promiser *peer;
+  uint32_t uid;
+#ifdef DMI_MUTATIONS
+  if (p->receiver) return p->receiver(p->arg, bytes);
+#endif
+  dmi_mutex_lock(&p->lock);
+  peer = receiver(p, bytes);
+  uid = peer ? peer->uid : 0;
+  if (peer) {
     peer->promise -= bytes;
     peer->given += bytes;
-    return peer->uid;
   }
-  peer = spare(p, bytes);
-  if (!peer) return 0;
-  peer->promise -= bytes;
-  peer->given += bytes;
-  return peer->uid;
+  dmi_mutex_unlock(&p->lock);
+  return uid;
 }
 
 void dmi_promises_untaken(struct dmi_promises *p, uint32_t uid, uint64_t bytes) {
-  struct promiser *peer = find(p, uid);
-  if (!peer || peer->given < bytes) return;
-  peer->given -= bytes;
-  peer->promise += bytes;
+  struct promiser *peer;
+  dmi_mutex_lock(&p->lock);
+  peer = find(p, uid);
+  if (peer && peer->given >= bytes) {
+    peer->given -= bytes;
+    peer->promise += bytes;
+  }
+  dmi_mutex_unlock(&p->lock);
 }
 
 void dmi_promises_end(struct dmi_promises *p, bool untaken, struct dmi_out *out) {
+  dmi_mutex_lock(&p->lock);
   p->shares = 0;
-  if (DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP)) return;
-  for (uint64_t i = 0; i < p->num; i++) {
+  for (uint64_t i = 0; !DMI_BROKEN(p, DMI_CAPACITY_BREAK_GIVE_UP) && i < p->num; i++) {
     struct dmi_msg msg = {.type = DMI_SVC_CAPACITY_RETURN, .origin = p->core->self};
     struct promiser *peer = &p->peer[i];
     msg.capacity_return.bytes = peer->promise + (untaken ? peer->given : 0);
     if (msg.capacity_return.bytes) dmi_out_send(out, peer->uid, &msg);
     peer->promise = peer->planned = 0;
   }
+  dmi_mutex_unlock(&p->lock);
 }

@@ -3,7 +3,9 @@
  * the other, to reserve memory for them, and plans which pages each member gets
  * (docs/replacement.md, "Leaving"). The members' side is in core/capacity.h.
  *
- * Pure: events in, messages out. Only the daemon's thread uses it, so it needs no lock.
+ * Pure: events in, messages out. The daemon's thread calls; but dmi_promises_give and
+ * dmi_promises_untaken any thread may call, also with a page locked: there is a lock inside
+ * (docs/locking.md).
  */
 #ifndef DMI_CORE_PROMISE_H
 #define DMI_CORE_PROMISE_H
@@ -12,13 +14,14 @@
 #include "core/out.h"
 #include "core/page.h"
 
-struct dmi_promises;
-
 /* `core` tells this process's uid, and must live as long. Aborts if there is no memory. */
 struct dmi_promises *dmi_promises_new(const struct dmi_core *core);
 void dmi_promises_free(struct dmi_promises *promises);
 #ifdef DMI_MUTATIONS
 void dmi_promises_set_break(struct dmi_promises *promises, enum dmi_capacity_break broken);
+/* Chooses who gets a page (0: the heir), instead of the members that have promised memory. */
+void dmi_promises_set_receiver(struct dmi_promises *promises,
+                               dmi_uid_t (*receiver)(void *arg, uint64_t bytes), void *arg);
 #endif
 
 /* The other members. */

@@ -36,7 +36,7 @@ ok($text =~ /^losses: (\d+)/m && $1 > ($small ? 200 : 500), 'processes are lost'
 my @crash_rules = qw(CRASH_GRANT CRASH_DOUBT CRASH_FREEZE CRASH_CUT CRASH_REVIVE CRASH_TELLERS
   CRASH_DROPEARLY HOME_HEIR HOME_PAGES MEMBER_BUSY MEMBER_VOTE);
 for my $name ($small ? $crash_rules[0] : @crash_rules) {
-  ($text, $good) = run(1, "--crashes --ops 2000 --seeds 1-600 --break $name");
+  ($text, $good) = run(1, "--crashes --ops 2000 --seeds 1-1500 --break $name");
   ok($good && $text =~ /^caught by seed/m, "without $name something breaks, with losses", $text);
 }
 

@@ -37,7 +37,8 @@ struct world {
     struct dmi_page *page[PAGES];
   } at[MAPS];
   int arrived;
-  struct dmi_out sent; /* by steps of pages */
+  struct dmi_req req[PAGES]; /* writes of this process, to map 0 */
+  struct dmi_out sent;       /* by steps of pages */
   struct dmi_out out;  /* of the present event */
 };
 
@@ -120,6 +121,7 @@ static void step_end(void *arg, struct dmi_page *page, struct dmi_out *out) {
   struct world *w = arg;
   (void)page;
   for (uint32_t i = 0; i < out->num; i++) {
+    if (out->act[i].type == DMI_ACT_COMPLETE) continue;
     assert_int_equal(out->act[i].type, DMI_ACT_SEND);
     dmi_out_send(&w->sent, out->act[i].to, &out->act[i].msg);
   }
@@ -526,6 +528,85 @@ static void offered_again(void **state) {
   dmi_out_init(&w->out);
 }
 
+/* Begins an EXCLUSIVE write. Returns what is sent for it. */
+static enum dmi_msg_type write_exclusive(struct world *w, struct dmi_page *page) {
+  static const unsigned char bytes[8];
+  struct dmi_req *req = &w->req[page->index];
+  enum dmi_msg_type type;
+  struct dmi_out out;
+  *req = (struct dmi_req){.type = DMI_REQ_EXCL,
+                          .op = {page->index + 1},
+                          .len = sizeof(bytes),
+                          .src = {NULL, bytes, sizeof(bytes)}};
+  dmi_out_init(&out);
+  dmi_page_begin(&w->core, page, req, &out);
+  assert_int_equal(out.num, 1);
+  type = out.act[0].msg.type;
+  step_end(w, page, &out);
+  return type;
+}
+
+static void granted(struct world *w, struct dmi_page *page) {
+  struct dmi_msg msg = {
+      .type = DMI_MSG_GRANT, .flags = DMI_F_ZERO, .origin = 1, .map = BASE(0), .page = page->index};
+  struct dmi_out out;
+  dmi_out_init(&out);
+  assert_true(dmi_page_message(&w->core, page, 2, &msg, NULL, &out));
+  step_end(w, page, &out);
+}
+
+/* Page 0 is counted although its ownership is only on its way here. It arrives when all others have
+ * been offered: the page goes to 3, which has promised memory for it. */
+static void granted_while_leaving(void **state) {
+  static const uint32_t uid[] = {2, 3};
+  struct world *w = *state;
+  struct dmi_page *page;
+  known(w, 0, 2);
+  page = record(w, &w->at[0].map, 0, true);
+  assert_int_equal(write_exclusive(w, page), DMI_MSG_OWN);
+  dmi_handover_view(w->handover, uid, 2);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  report(w, 2, 1, 0);
+  (void)go_on(w);
+  report(w, 3, 2, SIZE);
+  (void)go_on(w);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+  assert_int_equal(offered_to(w, 0), 0);
+  granted(w, page);
+  assert_int_equal(offered_to(w, 0), 3);
+  drop(&w->out);
+  dmi_out_init(&w->out);
+}
+
+/* When its pages are counted it comes to own no others, until it is known that it stays. */
+static void counted(void **state) {
+  static const uint32_t uid[] = {2};
+  struct world *w = *state;
+  struct dmi_page *page;
+  struct dmi_act act;
+  known(w, 0, 2);
+  page = record(w, &w->at[0].map, 0, true);
+  assert_int_equal(write_exclusive(w, page), DMI_MSG_OWN);
+  granted(w, page);
+  dmi_handover_view(w->handover, uid, 1);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  assert_int_equal(next(w, DMI_ACT_SEND).msg.type, DMI_SVC_CAPACITY_ASK);
+  assert_int_equal(write_exclusive(w, record(w, &w->at[0].map, 1, true)), DMI_MSG_PUT);
+  assert_true(list(w, 3, DMI_MSG_TAKE, 0, (struct dmi_tail){2, 0, 0}, 0));
+  act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.msg.type, DMI_MSG_REFUSE_PAGE);
+  dmi_slice_drop(&act.msg.list);
+  report(w, 2, 1, 0);
+  (void)go_on(w);
+  (void)next(w, DMI_ACT_STAYS);
+  assert_int_equal(write_exclusive(w, record(w, &w->at[0].map, 3, true)), DMI_MSG_OWN);
+  assert_true(list(w, 3, DMI_MSG_TAKE, 0, (struct dmi_tail){4, 0, 0}, 0));
+  (void)next(w, DMI_ACT_TAKEN);
+  no_more(w);
+}
+
 /* There is no other process: it is drained and keeps everything.  When one joins, it hands over.
  */
 static void no_heir_at_first(void **state) {
@@ -604,6 +685,8 @@ int main(void) {
       TEST(looked_up_behind_a_loss),
       TEST(offered_behind_a_loss),
       TEST(offered_again),
+      TEST(granted_while_leaving),
+      TEST(counted),
       TEST(beyond),
       TEST(not_too_much),
       TEST(no_heir_at_first),
