@@ -162,10 +162,6 @@ void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *o
   (void)dmi_out_add(out, DMI_ACT_DRAINED);
 }
 
-static bool has_bytes(const struct dmi_page *page) {
-  return page->frame || (page->flags & DMI_PAGE_SPILLED);
-}
-
 /* Counts the pages to hand over, by size. From here on this process comes to own no others. */
 static void count_pages(struct dmi_handover *h) {
   struct dmi_promise_size *sizes = NULL;
@@ -176,7 +172,8 @@ static void count_pages(struct dmi_handover *h) {
   EACH_MAP(h, map) {
     uint64_t pages = 0, at = 0;
     EACH_RECORD(h, map, page) {
-      pages += page->role == DMI_ROLE_PENDING || (page->role == DMI_ROLE_OWNER && has_bytes(page));
+      pages += page->role == DMI_ROLE_PENDING ||
+               (page->role == DMI_ROLE_OWNER && dmi_page_has_bytes(page));
       ENV(h, unlock, page);
     }
     if (!pages) continue;

@@ -61,7 +61,7 @@ void dmi_node_crash_view(struct dmi_node *node, const struct dmi_mact *act, stru
   for (uint32_t i = 0; i < act->removed_num; i++)
     lost[i] = act->removed[i].uid;
   end_home(node, out);
-  dmi_handover_frozen(node->handover); /* first: then no page is offered any more */
+  dmi_handover_frozen(node->handover);
   if (!DMI_BROKEN(node, DMI_NODE_BREAK_FREEZE)) dmi_recover_freeze(node->recover);
   lose_heir(node, lost, act->removed_num, out);
   free(lost);

@@ -283,13 +283,13 @@ struct dmi_core {
   uint64_t block; /* bytes of a BLOCK; 0: DMI_BLOCK */
   /* records that are OWNER or PENDING, and those STALE (R9); 0, and no home here: drained */
   _Atomic uint64_t owned;
-  _Atomic dmi_uid_t heir;   /* uid, not 0: this process is leaving, R8 */
+  _Atomic dmi_uid_t heir; /* uid, not 0: this process is leaving, R8 */
   /* the pages to hand over are counted: this process comes to own no others (R12) */
   _Atomic bool counted;
   struct dmi_promises *promises; /* memory that members have promised a leaver; NULL: none */
-  _Atomic uint64_t fetches; /* the last fetch number given out */
-  _Atomic bool frozen;      /* new records are FROZEN */
-  _Atomic bool paused;      /* new records are PAUSED */
+  _Atomic uint64_t fetches;      /* the last fetch number given out */
+  _Atomic bool frozen;           /* new records are FROZEN */
+  _Atomic bool paused;           /* new records are PAUSED */
   /* not 0: DMI_exit was called, with this status + 1: nothing waits at the owner but for a lock */
   _Atomic uint32_t stopping;
   /* number of the last crash view (modulo 2^32) that this process knows of, 0: none */
@@ -309,6 +309,12 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page);
  * GET, PUT or ATOMIC whatever its mode (R8). */
 void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out);
+
+/* True if an owner's bytes are not just zeros that nobody has written: they are here, or spilled.
+ */
+static inline bool dmi_page_has_bytes(const struct dmi_page *page) {
+  return page->frame || (page->flags & DMI_PAGE_SPILLED);
+}
 
 /* True if any read can be served from here at once, without an action. */
 bool dmi_page_readable(const struct dmi_core *core, const struct dmi_page *page);

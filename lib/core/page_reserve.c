@@ -167,7 +167,7 @@ bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page) {
 /* Sends TAKE for this page. */
 static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
                       struct dmi_out *out) {
-  bool has = page->frame || (page->flags & (DMI_PAGE_SPILLED | DMI_PAGE_NODATA));
+  bool has = dmi_page_has_bytes(page) || (page->flags & DMI_PAGE_NODATA);
   struct dmi_tail entry = {page->index, 0, must && !has};
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
   if (must) msg.flags |= DMI_F_MUST;
@@ -203,20 +203,24 @@ static bool is_to_give(struct dmi_core *core, struct dmi_page *page, struct dmi_
   return page->role == DMI_ROLE_OWNER;
 }
 
-void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
-  if (!is_to_give(core, page, out)) return;
+/* `promised`: who has promised memory for it; 0: nobody. */
+static void give(struct dmi_core *core, struct dmi_page *page, uint32_t to, uint32_t promised,
+                 struct dmi_out *out) {
   page->flags |= DMI_PAGE_OFFERED;
-  page->hint = 0;
+  page->hint = promised;
   send_take(core, page, to, true, out);
 }
 
+void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, struct dmi_out *out) {
+  if (is_to_give(core, page, out)) give(core, page, to, 0, out);
+}
+
 void dmi_page_hand_over(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
-  uint32_t to = 0;
+  uint32_t promised = 0;
   if (!is_to_give(core, page, out)) return;
-  if (core->promises && (page->frame || (page->flags & DMI_PAGE_SPILLED)))
-    to = dmi_promises_give(core->promises, page->map->page_size);
-  dmi_page_give(core, page, to ? to : atomic_load(&core->heir), out);
-  if (page->flags & DMI_PAGE_OFFERED) page->hint = to;
+  if (core->promises && dmi_page_has_bytes(page))
+    promised = dmi_promises_give(core->promises, page->map->page_size);
+  give(core, page, promised ? promised : atomic_load(&core->heir), promised, out);
 }
 
 bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool zero,

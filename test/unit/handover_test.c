@@ -39,7 +39,7 @@ struct world {
   int arrived;
   struct dmi_req req[PAGES]; /* writes of this process, to map 0 */
   struct dmi_out sent;       /* by steps of pages */
-  struct dmi_out out;  /* of the present event */
+  struct dmi_out out;        /* of the present event */
 };
 
 /* ---- What it walks over --------------------------------------------------------------------- */
@@ -501,15 +501,9 @@ static void report(struct world *w, uint32_t from, uint64_t number, uint64_t byt
   assert_true(dmi_handover_report(w->handover, from, &msg));
 }
 
-/* 3 has promised memory for page 1, the heir 2 none.  A loss comes when the page was offered to 3:
- * so it is again, behind RESUME. */
-static void offered_again(void **state) {
+/* The process leaves: 3 promises memory for one page, the heir 2 none. */
+static void leaves_with_promise(struct world *w) {
   static const uint32_t uid[] = {2, 3};
-  struct world *w = *state;
-  struct dmi_page *page;
-  known(w, 0, 1);
-  page = record(w, &w->at[0].map, 1, true);
-  page->frame = dmi_frame_new_zero(SIZE);
   dmi_handover_view(w->handover, uid, 2);
   dmi_handover_begin(w->handover, 2, &w->out);
   (void)go_on(w);
@@ -517,6 +511,17 @@ static void offered_again(void **state) {
   (void)go_on(w);
   report(w, 3, 2, SIZE);
   (void)go_on(w);
+}
+
+/* 3 has promised memory for page 1, the heir 2 none.  A loss comes when the page was offered to 3:
+ * so it is again, behind RESUME. */
+static void offered_again(void **state) {
+  struct world *w = *state;
+  struct dmi_page *page;
+  known(w, 0, 1);
+  page = record(w, &w->at[0].map, 1, true);
+  page->frame = dmi_frame_new_zero(SIZE);
+  leaves_with_promise(w);
   assert_int_equal(offered_to(w, 1), 3);
   dmi_handover_frozen(w->handover);
   dmi_page_freeze(&w->core, page);
@@ -558,19 +563,12 @@ static void granted(struct world *w, struct dmi_page *page) {
 /* Page 0 is counted although its ownership is only on its way here. It arrives when all others have
  * been offered: the page goes to 3, which has promised memory for it. */
 static void granted_while_leaving(void **state) {
-  static const uint32_t uid[] = {2, 3};
   struct world *w = *state;
   struct dmi_page *page;
   known(w, 0, 2);
   page = record(w, &w->at[0].map, 0, true);
   assert_int_equal(write_exclusive(w, page), DMI_MSG_OWN);
-  dmi_handover_view(w->handover, uid, 2);
-  dmi_handover_begin(w->handover, 2, &w->out);
-  (void)go_on(w);
-  report(w, 2, 1, 0);
-  (void)go_on(w);
-  report(w, 3, 2, SIZE);
-  (void)go_on(w);
+  leaves_with_promise(w);
   assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
   assert_int_equal(offered_to(w, 0), 0);
   granted(w, page);
