@@ -408,6 +408,7 @@ void dmi_handover_frozen(struct dmi_handover *h) {
  * not taken. */
 void dmi_handover_resumed(struct dmi_handover *h) {
   bool moves = h->state == DMI_HANDOVER_PAGES || h->state == DMI_HANDOVER_COPIES;
+  if (h->state == DMI_HANDOVER_ASKS) atomic_store(&h->core->counted, false); /* count again */
   if (!moves && h->state != DMI_HANDOVER_HOMES) return;
   forget_pages(h);
   h->home_from = 0;

@@ -310,10 +310,11 @@ void dmi_page_fini(struct dmi_core *core, struct dmi_page *page);
 void dmi_page_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                     struct dmi_out *out);
 
-/* True if an owner's bytes are not just zeros that nobody has written: they are here, or spilled.
- */
+/* True if an owner's bytes are not just zeros that nobody has written: they are here, or spilled,
+ * or a write that has begun brings them. */
 static inline bool dmi_page_has_bytes(const struct dmi_page *page) {
-  return page->frame || (page->flags & DMI_PAGE_SPILLED);
+  if (page->frame || (page->flags & (DMI_PAGE_SPILLED | DMI_PAGE_NODATA))) return true;
+  return page->busy && page->busy->current;
 }
 
 /* True if any read can be served from here at once, without an action. */

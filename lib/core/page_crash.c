@@ -48,9 +48,8 @@ static void drop_requests(struct dmi_core *core, struct dmi_req_list *queue) {
 }
 
 void dmi_page_freeze(struct dmi_core *core, struct dmi_page *page) {
-  bool promised = (page->flags & DMI_PAGE_OFFERED) && page->hint;
   /* TAKE comes to nothing at those that are frozen, so the promise is there once more. */
-  if (promised && core->promises)
+  if (dmi_page_is_promised(page) && core->promises)
     dmi_promises_untaken(core->promises, page->hint, page->map->page_size);
   page->flags |= DMI_PAGE_FROZEN;
   page->flags &= (uint16_t) ~(DMI_PAGE_OFFERED | DMI_PAGE_STALLED);

@@ -81,7 +81,6 @@ static void send_home(struct dmi_core *core, struct dmi_page *page, uint32_t lef
 
 void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
                       struct dmi_msg *msg, struct dmi_out *out) {
-  uint32_t heir = atomic_load(&core->heir);
   struct dmi_msg ack, read;
   if (page->flags & DMI_PAGE_FROZEN) { /* it counts as sent to the lost process */
     dmi_slice_drop(&msg->list);
@@ -113,8 +112,7 @@ void dmi_page_bounced(struct dmi_core *core, struct dmi_page *page, uint32_t to,
       (void)dmi_write_ack(core, page, to, &ack, NULL, out);
       break;
     case DMI_MSG_TAKE:
-      page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
-      if ((msg->flags & DMI_F_MUST) && heir && heir != to) dmi_page_give(core, page, heir, out);
+      dmi_page_refused(core, page, to, msg->flags & DMI_F_MUST, out);
       break;
     default:
       break; /* no thread waits for it any more */

@@ -23,6 +23,11 @@ static inline bool dmi_is_near(const struct dmi_core *core, dmi_uid_t uid) {
   return core->is_near && core->is_near(core->arg, uid);
 }
 
+/* Was it offered, and memory for it promised? */
+static inline bool dmi_page_is_promised(const struct dmi_page *page) {
+  return (page->flags & DMI_PAGE_OFFERED) && page->hint;
+}
+
 /* ---- out.c ---- */
 void dmi_out_complete(struct dmi_out *out, struct dmi_req *req, int error);
 /* Adds DMI_ACT_STALLED. */

@@ -167,8 +167,7 @@ bool dmi_page_depart(struct dmi_core *core, struct dmi_page *page) {
 /* Sends TAKE for this page. */
 static void send_take(struct dmi_core *core, struct dmi_page *page, uint32_t to, bool must,
                       struct dmi_out *out) {
-  bool has = dmi_page_has_bytes(page) || (page->flags & DMI_PAGE_NODATA);
-  struct dmi_tail entry = {page->index, 0, must && !has};
+  struct dmi_tail entry = {page->index, 0, must && !dmi_page_has_bytes(page)};
   struct dmi_msg msg = dmi_msg_about(core, page, DMI_MSG_TAKE);
   if (must) msg.flags |= DMI_F_MUST;
   msg.page = 0;
@@ -217,7 +216,7 @@ void dmi_page_give(struct dmi_core *core, struct dmi_page *page, uint32_t to, st
 
 void dmi_page_hand_over(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out) {
   uint32_t promised = 0;
-  if (!is_to_give(core, page, out)) return;
+  if (!is_to_give(core, page, out) || dmi_page_is_promised(page)) return;
   if (core->promises && dmi_page_has_bytes(page))
     promised = dmi_promises_give(core->promises, page->map->page_size);
   give(core, page, promised ? promised : atomic_load(&core->heir), promised, out);
@@ -243,6 +242,7 @@ bool dmi_page_take(struct dmi_core *core, struct dmi_page *page, bool must, bool
 void dmi_page_refused(struct dmi_core *core, struct dmi_page *page, uint32_t from, bool must,
                       struct dmi_out *out) {
   uint32_t heir = atomic_load(&core->heir);
+  if (!must && dmi_page_is_promised(page)) return; /* an offer by the pager, before the leave */
   if (page->flags & DMI_PAGE_OFFERED) page->hint = 0;
   page->flags &= (uint16_t)~DMI_PAGE_OFFERED;
   if (must && heir && heir != from && !DMI_BROKEN(core, DMI_BREAK_REOFFER))

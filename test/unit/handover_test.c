@@ -487,6 +487,7 @@ static uint32_t offered_to(struct world *w, uint64_t page) {
     const struct dmi_tail *entry = (const void *)act->msg.list.ptr;
     if (act->msg.type != DMI_MSG_TAKE || entry->page != page) continue;
     assert_int_equal(to, 0);
+    assert_false(entry->zero);
     to = act->to;
   }
   drop(&w->sent);
@@ -501,8 +502,8 @@ static void report(struct world *w, uint32_t from, uint64_t number, uint64_t byt
   assert_true(dmi_handover_report(w->handover, from, &msg));
 }
 
-/* The process leaves: 3 promises memory for one page, the heir 2 none. */
-static void leaves_with_promise(struct world *w) {
+/* The process leaves: 3 promises memory for one page, the heir 2 none. It is to go on with that. */
+static void gets_promise(struct world *w) {
   static const uint32_t uid[] = {2, 3};
   dmi_handover_view(w->handover, uid, 2);
   dmi_handover_begin(w->handover, 2, &w->out);
@@ -510,6 +511,24 @@ static void leaves_with_promise(struct world *w) {
   report(w, 2, 1, 0);
   (void)go_on(w);
   report(w, 3, 2, SIZE);
+}
+
+static void leaves_with_promise(struct world *w) {
+  gets_promise(w);
+  (void)go_on(w);
+}
+
+static void begin_anew(struct dmi_out *out) {
+  drop(out);
+  dmi_out_init(out);
+}
+
+/* A loss, and all goes on. */
+static void frozen_and_resumed(struct world *w, struct dmi_page *page) {
+  dmi_handover_frozen(w->handover);
+  dmi_page_freeze(&w->core, page);
+  page->flags &= (uint16_t)~DMI_PAGE_FROZEN;
+  dmi_handover_resumed(w->handover);
   (void)go_on(w);
 }
 
@@ -523,19 +542,54 @@ static void offered_again(void **state) {
   page->frame = dmi_frame_new_zero(SIZE);
   leaves_with_promise(w);
   assert_int_equal(offered_to(w, 1), 3);
-  dmi_handover_frozen(w->handover);
-  dmi_page_freeze(&w->core, page);
-  page->flags &= (uint16_t)~DMI_PAGE_FROZEN;
-  dmi_handover_resumed(w->handover);
-  (void)go_on(w);
+  frozen_and_resumed(w, page);
   assert_int_equal(offered_to(w, 1), 3);
-  drop(&w->out);
-  dmi_out_init(&w->out);
+  begin_anew(&w->out);
 }
 
-/* Begins an EXCLUSIVE write. Returns what is sent for it. */
+/* The pager had offered it before the leave, and that is refused after an offer by a promise. */
+static void refused_late(void **state) {
+  struct world *w = *state;
+  struct dmi_page *page;
+  struct dmi_out out;
+  known(w, 0, 1);
+  page = record(w, &w->at[0].map, 1, true);
+  page->frame = dmi_frame_new_zero(SIZE);
+  dmi_out_init(&out);
+  assert_true(dmi_page_offer(&w->core, page, 2, &out));
+  step_end(w, page, &out);
+  assert_int_equal(offered_to(w, 1), 2);
+  leaves_with_promise(w);
+  assert_int_equal(offered_to(w, 1), 3);
+  assert_true(list(w, 2, DMI_MSG_REFUSE_PAGE, 0, (struct dmi_tail){1, 0, 0}, 0));
+  frozen_and_resumed(w, page);
+  assert_int_equal(offered_to(w, 1), 3);
+  begin_anew(&w->out);
+}
+
+/* A recovery makes it owner of one more page while it asks for promises: it counts again. */
+static void counts_again(void **state) {
+  static const uint32_t uid[] = {2, 3};
+  struct world *w = *state;
+  struct dmi_act act;
+  known(w, 0, 1);
+  record(w, &w->at[0].map, 1, true)->frame = dmi_frame_new_zero(SIZE);
+  dmi_handover_view(w->handover, uid, 2);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  for (uint64_t pages = 1; pages <= 2; pages++) {
+    (void)go_on(w);
+    act = next(w, DMI_ACT_SEND);
+    assert_int_equal(act.msg.type, DMI_SVC_CAPACITY_ASK);
+    assert_int_equal(act.msg.capacity_ask.bytes, pages * SIZE);
+    record(w, &w->at[0].map, 2, true)->frame = dmi_frame_new_zero(SIZE);
+    report(w, 2, pages, 0);
+    dmi_handover_resumed(w->handover);
+  }
+}
+
+/* Begins an EXCLUSIVE write of a whole page. Returns what is sent for it. */
 static enum dmi_msg_type write_exclusive(struct world *w, struct dmi_page *page) {
-  static const unsigned char bytes[8];
+  static const unsigned char bytes[SIZE];
   struct dmi_req *req = &w->req[page->index];
   enum dmi_msg_type type;
   struct dmi_out out;
@@ -551,30 +605,66 @@ static enum dmi_msg_type write_exclusive(struct world *w, struct dmi_page *page)
   return type;
 }
 
-static void granted(struct world *w, struct dmi_page *page) {
+/* `holder`: who has a copy of it; 0: nobody. */
+static void granted(struct world *w, struct dmi_page *page, uint32_t holder) {
+  struct dmi_holder one = {holder, DMI_KIND_UPDATE};
   struct dmi_msg msg = {
       .type = DMI_MSG_GRANT, .flags = DMI_F_ZERO, .origin = 1, .map = BASE(0), .page = page->index};
   struct dmi_out out;
+  if (holder) msg.list = dmi_slice_xcopy(&one, sizeof(one));
   dmi_out_init(&out);
   assert_true(dmi_page_message(&w->core, page, 2, &msg, NULL, &out));
+  dmi_slice_drop(&msg.list);
   step_end(w, page, &out);
 }
 
-/* Page 0 is counted although its ownership is only on its way here. It arrives when all others have
- * been offered: the page goes to 3, which has promised memory for it. */
-static void granted_while_leaving(void **state) {
-  struct world *w = *state;
+/* A page of which the ownership is on its way here. It is counted. */
+static struct dmi_page *asked_for(struct world *w) {
   struct dmi_page *page;
   known(w, 0, 2);
   page = record(w, &w->at[0].map, 0, true);
   assert_int_equal(write_exclusive(w, page), DMI_MSG_OWN);
+  return page;
+}
+
+/* The ownership arrives when all other pages have been offered: the page goes to 3, which has
+ * promised memory for it. */
+static void granted_while_leaving(void **state) {
+  struct world *w = *state;
+  struct dmi_page *page = asked_for(w);
   leaves_with_promise(w);
   assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
   assert_int_equal(offered_to(w, 0), 0);
-  granted(w, page);
+  granted(w, page, 0);
   assert_int_equal(offered_to(w, 0), 3);
-  drop(&w->out);
-  dmi_out_init(&w->out);
+  begin_anew(&w->out);
+}
+
+/* The write waits for 2, which has a copy, so the page has no bytes yet; but it will have some. */
+static void granted_with_a_copy(void **state) {
+  struct world *w = *state;
+  struct dmi_page *page = asked_for(w);
+  leaves_with_promise(w);
+  granted(w, page, 2);
+  assert_null(page->frame);
+  assert_int_equal(offered_to(w, 0), 3);
+  frozen_and_resumed(w, page); /* 2 need not answer any more */
+  begin_anew(&w->out);
+}
+
+/* It arrives before the pages to offer are collected: the page is offered once all the same. */
+static void granted_before_the_pages(void **state) {
+  struct world *w = *state;
+  struct dmi_page *page = asked_for(w);
+  gets_promise(w);
+  assert_true(dmi_handover_go_on(w->handover, &w->out));
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_HOMES);
+  granted(w, page, 0);
+  assert_int_equal(offered_to(w, 0), 3);
+  (void)go_on(w);
+  assert_int_equal(dmi_handover_state(w->handover), DMI_HANDOVER_PAGES);
+  assert_int_equal(offered_to(w, 0), 0);
+  begin_anew(&w->out);
 }
 
 /* When its pages are counted it comes to own no others, until it is known that it stays. */
@@ -586,7 +676,7 @@ static void counted(void **state) {
   known(w, 0, 2);
   page = record(w, &w->at[0].map, 0, true);
   assert_int_equal(write_exclusive(w, page), DMI_MSG_OWN);
-  granted(w, page);
+  granted(w, page, 0);
   dmi_handover_view(w->handover, uid, 1);
   dmi_handover_begin(w->handover, 2, &w->out);
   (void)go_on(w);
@@ -683,7 +773,11 @@ int main(void) {
       TEST(looked_up_behind_a_loss),
       TEST(offered_behind_a_loss),
       TEST(offered_again),
+      TEST(refused_late),
+      TEST(counts_again),
       TEST(granted_while_leaving),
+      TEST(granted_with_a_copy),
+      TEST(granted_before_the_pages),
       TEST(counted),
       TEST(beyond),
       TEST(not_too_much),
