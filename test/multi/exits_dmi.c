@@ -157,7 +157,7 @@ static void await(int32_t state, int32_t *id) {
   *id = node.dmi_id;
 }
 
-/* Many at once, each second one detached. */
+/* Many at once, each second one detached: who knows when it has read what to do. */
 static void many(int32_t id, int64_t addr) {
   static DMI_thread_t thread[THREADS];
   const int64_t what = DEEP;
@@ -185,8 +185,8 @@ static void case_threads(int64_t addr) {
   all_ends(me, addr);
   EQ(destroyed, 1); /* before it counts as ended */
   all_ends(id, addr);
-  many(me, addr);
-  many(id, addr);
+  many(me, addr + 16);
+  many(id, addr + 16);
   /* A lock stays locked, as with a thread that returns. */
   OK(DMI_mutex_init(addr + 8));
   EQ(run(id, addr, LOCK), 7);
