@@ -162,6 +162,13 @@ void dmi_handover_begin(struct dmi_handover *h, uint32_t heir, struct dmi_out *o
   (void)dmi_out_add(out, DMI_ACT_DRAINED);
 }
 
+/* Will it have bytes when it is handed over, as far as is known? */
+static bool needs_memory(const struct dmi_page *page) {
+  if (page->role == DMI_ROLE_PENDING) return true;
+  if (page->role != DMI_ROLE_OWNER) return false;
+  return dmi_page_has_bytes(page) || (page->flags & DMI_PAGE_STALLED); /* its first write waits */
+}
+
 /* Counts the pages to hand over, by size. From here on this process comes to own no others. */
 static void count_pages(struct dmi_handover *h) {
   struct dmi_promise_size *sizes = NULL;
@@ -172,8 +179,7 @@ static void count_pages(struct dmi_handover *h) {
   EACH_MAP(h, map) {
     uint64_t pages = 0, at = 0;
     EACH_RECORD(h, map, page) {
-      pages += page->role == DMI_ROLE_PENDING ||
-               (page->role == DMI_ROLE_OWNER && dmi_page_has_bytes(page));
+      pages += needs_memory(page);
       ENV(h, unlock, page);
     }
     if (!pages) continue;

@@ -387,8 +387,8 @@ bool dmi_page_home_arrived(struct dmi_core *core, struct dmi_page *page, bool li
                            dmi_uid_t tail, struct dmi_out *out);
 
 /* R8.3 at the leaver: sends TAKE with MUST if the page is owned here: to a member that has promised
- * memory for it (core->promises), or else to the heir. The core calls it itself when a leaver
- * becomes the owner of a page. */
+ * memory for it (core->promises), or else to the heir; not if it was offered by a promise already.
+ * The core calls it itself when a leaver becomes the owner of a page. */
 void dmi_page_hand_over(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 /* The same to `to`, whatever was promised. */
 void dmi_page_give(struct dmi_core *core, struct dmi_page *page, dmi_uid_t to, struct dmi_out *out);

@@ -181,6 +181,8 @@ static int teardown(void **state) {
       free(w->at[m].page[p]);
     }
   }
+  for (uint32_t p = 0; p < PAGES; p++)
+    dmi_slice_drop(&w->req[p].src);
   free(w);
   return 0;
 }
@@ -567,21 +569,38 @@ static void refused_late(void **state) {
   begin_anew(&w->out);
 }
 
+/* The next action asks for promises for so many pages. */
+static void asks_for(struct world *w, uint64_t pages) {
+  struct dmi_act act = next(w, DMI_ACT_SEND);
+  assert_int_equal(act.msg.type, DMI_SVC_CAPACITY_ASK);
+  assert_int_equal(act.msg.capacity_ask.bytes, pages * SIZE);
+}
+
+/* A page has no bytes yet, but its first write waits for memory. */
+static void counts_what_stalls(void **state) {
+  static const uint32_t uid[] = {2};
+  struct world *w = *state;
+  known(w, 0, 1);
+  (void)record(w, &w->at[0].map, 0, true);
+  record(w, &w->at[0].map, 1, true)->flags |= DMI_PAGE_STALLED;
+  dmi_handover_view(w->handover, uid, 1);
+  dmi_handover_begin(w->handover, 2, &w->out);
+  (void)go_on(w);
+  asks_for(w, 1);
+}
+
 /* A recovery makes it owner of one more page while it asks for promises: it counts again. */
 static void counts_again(void **state) {
   static const uint32_t uid[] = {2, 3};
   struct world *w = *state;
-  struct dmi_act act;
   known(w, 0, 1);
   record(w, &w->at[0].map, 1, true)->frame = dmi_frame_new_zero(SIZE);
   dmi_handover_view(w->handover, uid, 2);
   dmi_handover_begin(w->handover, 2, &w->out);
   for (uint64_t pages = 1; pages <= 2; pages++) {
     (void)go_on(w);
-    act = next(w, DMI_ACT_SEND);
-    assert_int_equal(act.msg.type, DMI_SVC_CAPACITY_ASK);
-    assert_int_equal(act.msg.capacity_ask.bytes, pages * SIZE);
-    record(w, &w->at[0].map, 2, true)->frame = dmi_frame_new_zero(SIZE);
+    asks_for(w, pages);
+    if (pages == 1) record(w, &w->at[0].map, 2, true)->frame = dmi_frame_new_zero(SIZE);
     report(w, 2, pages, 0);
     dmi_handover_resumed(w->handover);
   }
@@ -774,6 +793,7 @@ int main(void) {
       TEST(offered_behind_a_loss),
       TEST(offered_again),
       TEST(refused_late),
+      TEST(counts_what_stalls),
       TEST(counts_again),
       TEST(granted_while_leaving),
       TEST(granted_with_a_copy),
