@@ -30,7 +30,9 @@ sub logged { my ($text) = @_; shows("document.getElementById('log').textContent.
 my $program = $t->compile('test/multi/web_dmi.c');
 pipe my $in, my $rounds or die;
 $rounds->autoflush(1);
-my $first = $t->start($program, name => 'first', stdin => $in, opts => ['--web', 0, '--survive', '--dead-after', 20]);
+# It is stopped below, until the browser shows that: it must not be lost meanwhile.
+my $patience = 20 * ($ENV{DMI_TEST_SLOW} || 1);
+my $first = $t->start($program, name => 'first', stdin => $in, opts => ['--web', 0, '--survive', '--dead-after', $patience]);
 close $in;
 my $place = DMIWeb::place($first);
 $first->expect_out(qr/^in 0$/m);
