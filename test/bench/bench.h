@@ -40,10 +40,19 @@ static inline int compare_doubles(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static inline void figure_print(const figure_t *figure) {
+static inline figure_t figure_sorted(const figure_t *figure) {
   figure_t sorted = *figure;
+  qsort(sorted.values, (size_t)batches(), sizeof(double), compare_doubles);
+  return sorted;
+}
+
+static inline double figure_median(const figure_t *figure) {
+  return figure_sorted(figure).values[batches() / 2];
+}
+
+static inline void figure_print(const figure_t *figure) {
+  const figure_t sorted = figure_sorted(figure);
   const int num = batches();
-  qsort(sorted.values, (size_t)num, sizeof(double), compare_doubles);
   printf("%s %.4g %s %.4g %.4g\n", sorted.name, sorted.values[num / 2], sorted.unit,
          sorted.values[0], sorted.values[num - 1]);
   fflush(stdout);

@@ -4,12 +4,14 @@
 # target that builds and runs them.  Programs that need DMI go into bench_dmi_programs: they are
 # compiled with dmicc, as examples are.
 
-bench_raw_programs = test/bench/raw_barrier test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_star \
-	test/bench/raw_stream
+bench_raw_programs = test/bench/raw_barrier test/bench/raw_echo test/bench/raw_memcpy test/bench/raw_sealed \
+	test/bench/raw_star test/bench/raw_stream
 EXTRA_PROGRAMS += $(bench_raw_programs)
 test_bench_raw_barrier_SOURCES = test/bench/raw_barrier.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_echo_SOURCES = test/bench/raw_echo.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_memcpy_SOURCES = test/bench/raw_memcpy.c test/bench/raw_tcp.h test/bench/bench.h
+test_bench_raw_sealed_SOURCES = test/bench/raw_sealed.c test/bench/raw_tcp.h test/bench/bench.h
+test_bench_raw_sealed_LDADD = libdmi.la $(DMI_LIBS)
 test_bench_raw_star_SOURCES = test/bench/raw_star.c test/bench/raw_tcp.h test/bench/bench.h
 test_bench_raw_stream_SOURCES = test/bench/raw_stream.c test/bench/raw_tcp.h test/bench/bench.h
 

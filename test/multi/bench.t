@@ -57,7 +57,7 @@ build('bench-build');
 
 # ---- Alone -------------------------------------------------------------------------------------
 
-for (['raw_barrier'], ['raw_echo'], ['raw_memcpy'], ['raw_star', 2, 1], ['raw_stream'], ['seen_cost']) {
+for (['raw_barrier'], ['raw_echo'], ['raw_memcpy'], ['raw_sealed'], ['raw_star', 2, 1], ['raw_stream'], ['seen_cost']) {
   my ($name, @args) = @$_;
   ends_with($FIGURE, $t->spawn(["$dir/$name", @args], name => $name));
 }
