@@ -40,7 +40,7 @@ my @rules = (
 );
 # The same for what real pagers must do (docs/replacement.md).
 my @pager_rules = (
-  [PAGER_STALLED => 20], [PAGER_SETTLE => 20], [PAGER_PATIENCE => 300], [PAGER_FOREVER => 2000, 892],
+  [PAGER_STALLED => 20], [PAGER_SETTLE => 20], [PAGER_PATIENCE => 2000, 552], [PAGER_FOREVER => 2000, 892],
   [PAGER_COPIES => 20], [PAGER_LEAVING => 20], [PAGER_OPEN => 20], [PAGER_FULL => 40],
   [PAGER_STEP => 300], [PAGER_WATCH => 4000, 3011], [PAGER_SPILLED => 60], [PAGER_PROMISE => 20],
   [PAGER_OTHERS => 40], [PAGER_ITSELF => 20], [PAGER_BEFORE => 20], [CAPACITY_OWED => 80], [CAPACITY_REFUSED => 20],
