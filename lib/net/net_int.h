@@ -58,8 +58,12 @@
 #define DMI_NET_RECORD (DMI_SEAL_MOST + DMI_SEAL_OVER)
 #define DMI_NET_OUT (2 * DMI_NET_RECORD) /* bytes of records that each peer can seal at once */
 #define DMI_NET_IN (2 * DMI_NET_OUT)     /* and that each connection can hold, half at a time */
-/* The same while a large body travels: 512 KiB of it, and the record of its header. */
+/* The same while a large body travels: 512 KiB of it, and the record of its header; a connection
+ * opens half of that at a time. */
 #define DMI_NET_MUCH (16 * DMI_NET_RECORD + 4096)
+/* What a peer seals at once then: 96 KiB, and that record. With more, the other end waits for too
+ * long, and the bytes leave the cache before they are sent. */
+#define DMI_NET_SEALED (3 * DMI_NET_RECORD + 4096)
 #define DMI_NET_BATCH 64 /* connections served per epoll_wait */
 /* The most chances to borrow that are passed over when lending does not pay. */
 #define DMI_NET_LEND_REST 64
@@ -78,10 +82,9 @@ struct dmi_seg {
 struct dmi_sealed {
   struct dmi_seal *seal;
   size_t start, end;    /* [L] part of `bytes` that is not sent */
-  unsigned char *bytes; /* `few`, or DMI_NET_MUCH bytes until all that was sealed there is sent */
+  unsigned char *bytes; /* `few`, or DMI_NET_SEALED bytes until all that was sealed there is sent */
   size_t cap;           /* bytes at `bytes` that are used */
   unsigned char few[DMI_NET_OUT];
-  bool goes_on; /* the last time more was queued than `cap` */
 };
 
 /* What we do towards a peer:

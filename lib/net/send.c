@@ -8,7 +8,7 @@
  *
  * With sealing, the writing thread makes as many records of the queued bytes as fit into peer->out,
  * removes these bytes from the queue, and sends the records before it makes more. If more is queued
- * than fits there, it takes memory for DMI_NET_MUCH, and gives that back when all of it is sent.
+ * than fits there, it takes memory for DMI_NET_SEALED, and gives that back when all of it is sent.
  *
  * Must not: make a system call or drop a payload under the lock; call the handler; change a
  * connection (it leaves errors and ends to dmi_peer_serve in the daemon).
@@ -30,10 +30,10 @@
 #define ALONE 4096 /* payloads of this size or more get their own records */
 /* bytes that one flush writes before it leaves the rest to the daemon */
 #define SHARE ((uint64_t)1 << 20)
-/* bytes that are sealed at once when a large body begins: 64 KiB of it, and its header */
-#define FIRST ((size_t)2 * DMI_NET_RECORD + 4096)
 /* bytes of answers that the daemon gathers before it writes them */
 #define GATHERED ((uint64_t)32 << 10)
+
+_Static_assert(DMI_NET_SEALED <= DMI_LARGE_MIN, "take_more takes the smallest large frame");
 
 /* True if there is nothing to send. dmi_outgoing_refill makes sure that no bulk waits then. */
 static bool nothing_queued(const struct dmi_net_peer *peer) {
@@ -86,22 +86,19 @@ static void use_few(struct dmi_sealed *out) {
   out->cap = sizeof out->few;
 }
 
-/* Takes more memory if the parts need it, but uses a little of it first, so that the other end
- * begins early. If there is none, they go a few records at a time. */
-static void take_much(struct dmi_sealed *out, const struct iovec *iov, size_t num) {
-  const size_t most = out->goes_on ? DMI_NET_MUCH : FIRST;
+/* Takes more memory if the parts need it. If there is none, they go a few records at a time. */
+static void take_more(struct dmi_sealed *out, const struct iovec *iov, size_t num) {
   uint64_t size = 0;
   for (size_t i = 0; i < num; i++)
     size += iov[i].iov_len;
-  out->goes_on = size > most;
   if (size <= sizeof out->few) return;
-  unsigned char *bytes = dmi_large_new(DMI_NET_MUCH, false);
+  unsigned char *bytes = dmi_large_new(DMI_LARGE_MIN, false);
   if (bytes == NULL) return;
   out->bytes = bytes;
-  out->cap = most;
+  out->cap = DMI_NET_SEALED;
 }
 
-static void give_back_much(struct dmi_sealed *out) {
+static void give_back_more(struct dmi_sealed *out) {
   if (out->bytes == out->few) return;
   dmi_large_free(out->bytes);
   use_few(out);
@@ -112,7 +109,6 @@ struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
   if (out == NULL) return NULL;
   out->start = out->end = 0;
   use_few(out);
-  out->goes_on = false;
   /* HELLO or HELLO_OK was the first record */
   out->seal = dmi_seal_new(keys->out, 1, keys->cipher);
   if (out->seal != NULL) return out;
@@ -122,7 +118,7 @@ struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
 
 void dmi_send_free_out(struct dmi_sealed *out) {
   if (out == NULL) return;
-  give_back_much(out);
+  give_back_more(out);
   dmi_seal_free(out->seal);
   free(out);
 }
@@ -162,13 +158,13 @@ static bool write_once(struct dmi_net_peer *peer, uint64_t *share) {
     if (sent > 0) taken = (uint64_t)sent;
   } else {
     if (num != 0) {
-      take_much(out, iov, num);
+      take_more(out, iov, num);
       start = 0;
       end = seal_parts(out, iov, num, borrowed, &taken);
     }
     sent = dmi_link_send(link, out->bytes + start, end - start);
     if (sent > 0) start += (size_t)sent;
-    if (start == end) give_back_much(out);
+    if (start == end) give_back_more(out);
   }
   int error = sent < 0 ? (int)-sent : 0;
   dmi_lock(&peer->lock, DMI_RANK_PEER);

@@ -27,7 +27,7 @@
 /* Records that are sealed before they are sent: first, and then each time. */
 static const struct {
   int first, next;
-} pieces[] = {{1, 1}, {2, 2}, {2, 4}, {4, 4}, {2, 16}, {8, 8}};
+} pieces[] = {{1, 1}, {2, 2}, {3, 3}, {2, 4}, {4, 4}, {2, 16}, {8, 8}};
 #define PIECES ((int)(sizeof(pieces) / sizeof(*pieces)))
 
 static unsigned char records[BLOCK + RECORDS * DMI_SEAL_OVER];

@@ -283,7 +283,7 @@ static void test_much_out(void **state) {
   for (uint32_t i = 0; i < MANY; i++)
     assert_true(node_send(&nodes[0], 2, large()));
   NODE_WAIT(&nodes[1], messages, 2 + MANY);
-  assert_in_range(atomic_load(&most_sent), LARGE / 2, DMI_NET_MUCH);
+  assert_in_range(atomic_load(&most_sent), DMI_NET_OUT + 1, DMI_NET_SEALED);
   node_do(&nodes[0], run_much, &much);
   assert_false(much);
   assert_false(atomic_load(&much_in)); /* the daemon takes its usual share */
