@@ -167,8 +167,10 @@ static uint32_t send_message(struct dmi_access *access, struct dmi_page *page, s
   const uint64_t bytes = msg->body.len;
   const uint8_t type = msg->type;
   if (to == access->core.self) {
-    if (type == DMI_MSG_GOT && !msg->body.frame && bytes) /* it is in struct dmi_out.space */
+    if ((type == DMI_MSG_GOT || type == DMI_MSG_DONE) && !msg->body.frame && bytes) {
+      /* it is in struct dmi_out.space */
       msg->body = dmi_slice_xcopy(msg->body.ptr, bytes);
+    }
     dmi_access_post_self(access, msg);
     return 0;
   }

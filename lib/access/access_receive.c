@@ -165,7 +165,7 @@ static bool bytes_missing(const struct dmi_msg *msg) {
 
 /* Checks the invariants of the page after a message of another process.  If one is broken, that
  * message did it: this catches what the checks of messages did not foresee.  GOT is left out, and a
- * GET that was answered at once, as they change nothing that could break. */
+ * request that was answered at once, as they change nothing that could break. */
 static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                        uint8_t type) {
   const char *what = dmi_page_wrong(&access->core, page);
@@ -184,17 +184,18 @@ static void own_body(struct dmi_msg *msg) {
   msg->body = dmi_slice_xcopy(msg->body.ptr, msg->body.len);
 }
 
-/* A GOT for this operation, as most messages to a thread that waits: it needs no list of actions.
- * The page is locked; unlocks it. */
-static bool got(struct dmi_access *access, struct dmi_page *page, uint32_t from,
-                struct dmi_msg *msg, struct dmi_op *op) {
-  const bool good = dmi_page_got(&access->core, page, from, msg, &op->req);
+/* An answer that only ends this operation: it needs no list of actions.  The page is locked;
+ * unlocks it. */
+static bool ends(struct dmi_access *access, struct dmi_page *page, uint32_t from,
+                 struct dmi_msg *msg, struct dmi_op *op) {
+  const bool good = dmi_page_ended(&access->core, page, from, msg, &op->req);
+  const bool holds = msg->type == DMI_MSG_GOT || page_holds(access, page, from, msg->type);
   if (good) dmi_ops_remove(access->ops, op);
   dmi_unlock(&page->lock, DMI_RANK_PAGE);
   dmi_slice_drop(&msg->body);
   if (good) dmi_access_op_complete(access, op);
   dmi_access_stepped(access);
-  return good;
+  return good && holds;
 }
 
 /* The caller has a reference to the mapping. */
@@ -204,7 +205,7 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   struct dmi_op *op;
   uint8_t type = msg->type;
   bool good, granted, at_once;
-  unsigned char space[DMI_OUT_SPACE]; /* sent, which copies it, before this returns */
+  _Alignas(16) unsigned char space[DMI_OUT_SPACE]; /* sent, which copies it, before this returns */
   struct dmi_trace_record record;
   const bool traced = dmi_trace_on(&access->trace) && from != access->core.self;
   if (traced) dmi_access_trace_message(&record, from, access->core.self, msg);
@@ -213,13 +214,15 @@ static bool page_message(struct dmi_access *access, struct dmi_page *page, uint3
   dmi_lock(&page->lock, DMI_RANK_PAGE);
   at_once = dmi_page_at_once(page, msg);
   op = answered(access, page, msg);
-  if (at_once && op && !traced) return got(access, page, from, msg, op);
+  if (at_once && op && !traced && dmi_page_only_ends(page, msg))
+    return ends(access, page, from, msg, op);
   dmi_out_init(&out);
   if (!at_once) own_body(msg);
-  if (at_once && type == DMI_MSG_GET) out.space = space;
+  if (at_once) out.space = space;
   granted = type == DMI_MSG_GRANT && page->role == DMI_ROLE_PENDING;
   good = dmi_page_message(&access->core, page, from, msg, op ? &op->req : NULL, &out);
-  good = (at_once || type == DMI_MSG_GOT || page_holds(access, page, from, type)) && good;
+  if (type == DMI_MSG_DONE || (type != DMI_MSG_GOT && !at_once))
+    good = page_holds(access, page, from, type) && good;
   if (granted && good) { /* even if the page has gone to the next owner already */
     dmi_emit(access->stream, page_taken, .mapping = page->map->base, .page = page->index,
              .bytes = page->map->page_size, .from = from);

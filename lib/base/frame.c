@@ -61,11 +61,18 @@ struct dmi_frame *dmi_frame_ref(struct dmi_frame *frame) {
   return frame;
 }
 
+bool dmi_frame_is_private(struct dmi_frame *frame) {
+  return atomic_load_explicit(&frame->refs, memory_order_acquire) == 1;
+}
+
 void dmi_frame_unref(struct dmi_frame *frame) {
   struct dmi_pool *pool;
   uint64_t size;
   if (!frame) return;
-  if (atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1) return;
+  /* Of the only reference nobody can make another one meanwhile. */
+  if (!dmi_frame_is_private(frame) &&
+      atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) != 1)
+    return;
   pool = frame->pool;
   size = frame->size;
   atomic_fetch_sub_explicit(&total, size, memory_order_relaxed);
@@ -74,10 +81,6 @@ void dmi_frame_unref(struct dmi_frame *frame) {
   else
     free(frame);
   if (pool) dmi_pool_release(pool, size); /* only now: another thread may use the bytes at once */
-}
-
-bool dmi_frame_is_private(struct dmi_frame *frame) {
-  return atomic_load_explicit(&frame->refs, memory_order_acquire) == 1;
 }
 
 struct dmi_slice dmi_slice_of(struct dmi_frame *frame, uint64_t off, uint64_t len) {

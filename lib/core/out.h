@@ -79,8 +79,8 @@ struct dmi_act {
  * nothing. */
 #define DMI_OUT_SPACE 512
 struct dmi_out {
-  /* NULL, or DMI_OUT_SPACE bytes for the body of one GOT, which then has no frame: for a caller that
-   * sends by copying before they are gone */
+  /* NULL, or DMI_OUT_SPACE bytes for the body of one GOT or DONE, which then has no frame: for a
+   * caller that sends by copying before they are gone.  Aligned as what malloc returns. */
   unsigned char *space;
   uint32_t num, capacity;
   uint32_t first; /* actions before it are taken out; 0 in the list of a page's step */

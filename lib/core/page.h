@@ -346,14 +346,17 @@ bool dmi_page_give_frame(struct dmi_core *core, struct dmi_page *page, struct dm
 bool dmi_page_message(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
                       struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out);
 
-/* True if dmi_page_message will neither keep nor pass on this message, so that its body may be
- * borrowed. */
+/* True if dmi_page_message will neither keep nor pass on the body of this message, so that it may
+ * be borrowed. */
 bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg);
 
-/* What dmi_page_message does with a GOT of which dmi_page_at_once is true and `own` not NULL, but
- * for its actions: if true, the operation is complete, and that is all.  Frees no slices. */
-bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
-                  const struct dmi_msg *msg, struct dmi_req *own);
+/* True if a message of which dmi_page_at_once is true, and whose operation is known, does nothing
+ * but to end that: most answers to a thread that waits. */
+bool dmi_page_only_ends(const struct dmi_page *page, const struct dmi_msg *msg);
+/* What dmi_page_message does with such a message, but for its one action: if true, the operation is
+ * complete.  Frees no slices. */
+bool dmi_page_ended(struct dmi_core *core, struct dmi_page *page, dmi_uid_t from,
+                    const struct dmi_msg *msg, struct dmi_req *own);
 
 /* Bytes [off, got) of the body of this DATA or BLOCK, which belongs to the page, have come, and are
  * in its frame, behind those that had come before; the rest is arriving. */

@@ -160,9 +160,10 @@ static void done_copy(struct dmi_core *core, struct dmi_page *page, const struct
   raise_floor(page, version);
 }
 
-static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
-                         struct dmi_req *own, struct dmi_out *out) {
+static bool done_arrives(struct dmi_core *core, struct dmi_page *page, const struct dmi_msg *msg,
+                         struct dmi_req *own) {
   const unsigned char *bytes = own->src.ptr;
+  if (own->type != DMI_REQ_PUT && own->type != DMI_REQ_ATOMIC) return false;
   if (own->type == DMI_REQ_ATOMIC) {
     uint64_t want = own->sizes.in + ((msg->flags & DMI_F_APPLY) ? own->len : 0);
     if (msg->done.answer != own->sizes.in || msg->body.len != want || (want && !msg->body.ptr))
@@ -172,8 +173,7 @@ static bool done_arrives(struct dmi_core *core, struct dmi_page *page, struct dm
   }
   if (dmi_counts_in_puts(own) && page->busy && page->busy->puts) page->busy->puts--;
   done_copy(core, page, msg, own, bytes);
-  dmi_out_complete(out, own, DMI_OK);
-  dmi_waiters_look(core, page, out);
+  dmi_page_rest(core, page);
   return true;
 }
 
@@ -199,9 +199,7 @@ static void learn_owner(const struct dmi_core *core, struct dmi_page *page, uint
   if (from != core->self && page->role != DMI_ROLE_OWNER) page->hint = from;
 }
 
-bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, uint32_t from,
-                  const struct dmi_msg *msg, struct dmi_req *own) {
-  learn_owner(core, page, from);
+static bool got_arrives(const struct dmi_msg *msg, struct dmi_req *own) {
   if (!dmi_is_read(own) || msg->got.len != own->len) return false;
   if (!(msg->flags & DMI_F_ZERO) && (msg->body.len != own->len || !msg->body.ptr)) return false;
   if (own->parts) {
@@ -212,15 +210,25 @@ bool dmi_page_got(const struct dmi_core *core, struct dmi_page *page, uint32_t f
   } else if (msg->body.ptr != own->dst) {
     memcpy(own->dst, msg->body.ptr, own->len);
   }
-  own->error = DMI_OK;
   return true;
+}
+
+bool dmi_page_only_ends(const struct dmi_page *page, const struct dmi_msg *msg) {
+  const struct dmi_page_busy *busy = page->busy;
+  return msg->type == DMI_MSG_GOT || (msg->type == DMI_MSG_DONE && (!busy || !busy->waiters.first));
+}
+
+bool dmi_page_ended(struct dmi_core *core, struct dmi_page *page, uint32_t from,
+                    const struct dmi_msg *msg, struct dmi_req *own) {
+  learn_owner(core, page, from);
+  own->error = DMI_OK;
+  return msg->type == DMI_MSG_GOT ? got_arrives(msg, own) : done_arrives(core, page, msg, own);
 }
 
 /* GOT, DONE, FAIL */
 bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                         struct dmi_msg *msg, struct dmi_req *own, struct dmi_out *out) {
   bool dead = (page->flags & DMI_PAGE_DEAD) != 0;
-  bool wrote = own && (own->type == DMI_REQ_PUT || own->type == DMI_REQ_ATOMIC);
   if (msg->type == DMI_MSG_FAIL && !msg->fail.error) return false;
   if (msg->type == DMI_MSG_FAIL && dmi_fetch_any(msg->fail.fetch)) {
     if (page->busy && dmi_fetch_is(page->busy->fetch, msg->fail.fetch)) {
@@ -235,11 +243,8 @@ bool dmi_answer_message(struct dmi_core *core, struct dmi_page *page, uint32_t f
     if (!dead) dmi_waiters_look(core, page, out);
     return true;
   }
-  if (msg->type == DMI_MSG_DONE) {
-    learn_owner(core, page, from);
-    return wrote && done_arrives(core, page, msg, own, out);
-  }
-  if (!dmi_page_got(core, page, from, msg, own)) return false;
+  if (!dmi_page_ended(core, page, from, msg, own)) return false;
   dmi_out_complete(out, own, DMI_OK);
+  if (msg->type == DMI_MSG_DONE) dmi_waiters_look(core, page, out);
   return true;
 }

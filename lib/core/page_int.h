@@ -161,6 +161,14 @@ bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, dmi_uid_t fro
 /* No process has a copy any more: the write in progress, if any, takes effect. */
 void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
 /* Begins a write or read-modify-write, which was taken from the head of the queue. */
+/* True for a PUT or ATOMIC that an owner of whom nothing else is asked, and who has no copies to
+ * tell, can do at once in the bytes that it has; or a LOCK, which may have to wait.  Whether it is
+ * valid is checked later. */
+bool dmi_write_is_short(const struct dmi_page *page, const struct dmi_msg *msg);
+/* Does it, and answers; or *error says why it cannot be done.  False: it has to wait, and nothing
+ * was changed. */
+bool dmi_write_at_once(const struct dmi_core *core, struct dmi_page *page,
+                       const struct dmi_msg *msg, int *error, struct dmi_out *out);
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);
 /* REVIVE, a read-modify-write that acts on a LOST page only.  Inline, since every operation of a
@@ -183,7 +191,8 @@ void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *
                   struct dmi_out *out);
 /* Makes an operation of a request message; it is in no list yet. */
 struct dmi_req *dmi_req_of_message(struct dmi_msg *msg);
-/* Copies the operation's fields and sizes into a message of its type; not the bytes. */
+/* Copies the operation's fields into a message of its type; not the bytes, and not its sizes, which
+ * are the message's list while the operation stays. */
 void dmi_msg_carries(struct dmi_msg *msg, const struct dmi_req *req);
 /* Makes the message that moves a waiting or queued operation to another process. */
 struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page *page,

@@ -249,39 +249,47 @@ void dmi_queue_run(struct dmi_core *core, struct dmi_page *page, struct dmi_out 
   }
 }
 
-/* True for a GET that would be the only one in the queue, and run to its end at once: it needs no
- * place there. */
+/* True for a GET, PUT or ATOMIC that would be the only one in the queue, and most likely run to its
+ * end at once: it needs no place there. */
 static bool is_alone(const struct dmi_page *page, const struct dmi_msg *msg) {
   const struct dmi_page_busy *busy = page->busy;
-  return msg->type == DMI_MSG_GET && page->role == DMI_ROLE_OWNER &&
-         !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN | DMI_PAGE_LOST | DMI_PAGE_NODATA |
-                          DMI_PAGE_SPILLED | DMI_PAGE_STALLED)) &&
-         (!busy || (!busy->queue.first && !busy->current));
+  if (page->role != DMI_ROLE_OWNER) return false;
+  if (page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN | DMI_PAGE_LOST | DMI_PAGE_NODATA |
+                     DMI_PAGE_SPILLED | DMI_PAGE_STALLED))
+    return false;
+  if (msg->type == DMI_MSG_GET) return !busy || (!busy->queue.first && !busy->current);
+  return !busy && dmi_write_is_short(page, msg);
 }
 
 bool dmi_page_at_once(const struct dmi_page *page, const struct dmi_msg *msg) {
-  return is_alone(page, msg) ||
-         (msg->type == DMI_MSG_GOT && !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN)));
+  if (msg->type == DMI_MSG_GOT || msg->type == DMI_MSG_DONE)
+    return !(page->flags & (DMI_PAGE_DEAD | DMI_PAGE_FROZEN));
+  return is_alone(page, msg);
 }
 
-/* Answers a GET that is alone. */
-static void at_once(const struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
+/* Answers one that is alone.  False: it is a LOCK, and has to wait. */
+static bool at_once(const struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                     struct dmi_out *out) {
   struct dmi_msg fails;
-  if (!answer_get(core, page, msg->origin, &msg->access, msg->body.ptr, out)) {
+  int error = DMI_OK;
+  if (msg->type != DMI_MSG_GET) {
+    if (!dmi_write_at_once(core, page, msg, &error, out)) return false;
+  } else if (!answer_get(core, page, msg->origin, &msg->access, msg->body.ptr, out)) {
+    error = DMI_ENOMEM;
+  }
+  if (error != DMI_OK) {
     (void)dmi_page_unknown(msg->origin, msg, &fails);
-    fails.fail.error = DMI_ENOMEM;
+    fails.fail.error = error;
     dmi_out_send(out, msg->origin, &fails);
   }
+  dmi_slice_drop(&msg->list);
   dmi_slice_drop(&msg->body);
+  return true;
 }
 
 void dmi_queue_message(struct dmi_core *core, struct dmi_page *page, struct dmi_msg *msg,
                        struct dmi_out *out) {
-  if (is_alone(page, msg)) {
-    at_once(core, page, msg, out);
-    return;
-  }
+  if (is_alone(page, msg) && at_once(core, page, msg, out)) return;
   dmi_req_push(&dmi_page_busy(page)->queue, dmi_req_of_message(msg));
   dmi_queue_run(core, page, out);
 }

@@ -77,7 +77,7 @@ void dmi_msg_carries(struct dmi_msg *msg, const struct dmi_req *req) {
     case DMI_MSG_ATOMIC:
       msg->atomic = (struct dmi_msg_atomic){
           .op = req->op, .off = req->off, .len = req->len, .rmw = req->kind, .tag = req->tag};
-      msg->list = dmi_slice_xcopy(&req->sizes, sizeof(req->sizes));
+      msg->list = (struct dmi_slice){NULL, (const unsigned char *)&req->sizes, sizeof(req->sizes)};
       break;
     default: /* GET, PUT */
       msg->access = (struct dmi_msg_access){
@@ -97,5 +97,6 @@ struct dmi_msg dmi_msg_of_req(const struct dmi_core *core, const struct dmi_page
   msg.flags = req->flags;
   msg.body = req->src;
   dmi_msg_carries(&msg, req);
+  if (msg.list.len) msg.list = dmi_slice_xcopy(msg.list.ptr, msg.list.len); /* `req` may go first */
   return msg;
 }

@@ -8,11 +8,14 @@
 #include "core/rmw.h"
 #include "core/syncop.h"
 
+/* True if this ATOMIC's origin, too, gets UPDATE or INVALIDATE for its copy, as it may wait. */
+static bool is_told(const struct dmi_core *core, uint8_t kind) {
+  return dmi_syncop_may_wait(kind) && !DMI_BROKEN(core, DMI_BREAK_TOLD);
+}
+
 /* The process whose copy the answer updates, so it gets no UPDATE; 0: none. */
 static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
-  bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
-              !DMI_BROKEN(core, DMI_BREAK_TOLD);
-  return told ? 0 : req->origin;
+  return req->type == DMI_REQ_ATOMIC && is_told(core, req->kind) ? 0 : req->origin;
 }
 
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -218,6 +221,96 @@ void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   } else {
     write_effect(core, page, req, &bytes, answer, wrote, out);
   }
+}
+
+/* ---- Without copies, at once ----------------------------------------------------------------- */
+
+bool dmi_write_is_short(const struct dmi_page *page, const struct dmi_msg *msg) {
+  struct dmi_rmw_sizes sizes;
+  if (!page->frame || !dmi_frame_is_private(page->frame)) return false;
+  if (msg->type == DMI_MSG_PUT) /* the frame of a whole page takes the place of the old one */
+    return msg->access.ranges || msg->access.len != page->map->page_size;
+  if (msg->type != DMI_MSG_ATOMIC || (msg->flags & DMI_F_WAITING)) return false;
+  if (msg->list.len != sizeof(sizes) || msg->atomic.len > DMI_OUT_SPACE) return false;
+  if (msg->atomic.rmw == DMI_RMW_REVIVE) return false;
+  /* What waits is kept with its inputs, of which LOCK alone has none. */
+  if (dmi_syncop_may_wait((uint8_t)msg->atomic.rmw) && msg->body.len) return false;
+  memcpy(&sizes, msg->list.ptr, sizeof(sizes));
+  return sizes.in <= DMI_OUT_SPACE && msg->body.len <= DMI_OUT_SPACE;
+}
+
+/* Memory for an answer of so many bytes, which are zero, in the message.  False: there is none. */
+static bool take_space(struct dmi_out *out, uint64_t size, struct dmi_slice *answer) {
+  if (out->space) {
+    *answer = (struct dmi_slice){NULL, out->space, size};
+  } else {
+    struct dmi_frame *frame = dmi_frame_new(size);
+    if (!frame) return false;
+    *answer = (struct dmi_slice){frame, frame->bytes, size};
+  }
+  memset((unsigned char *)(uintptr_t)answer->ptr, 0, size);
+  return true;
+}
+
+/* Runs an ATOMIC; *wrote: the page has changed.  DMI_function may change its inputs. */
+static enum dmi_rmw_end atomic_at_once(const struct dmi_core *core, struct dmi_page *page,
+                                       const struct dmi_msg *msg, const struct dmi_slice *answer,
+                                       bool *wrote) {
+  _Alignas(16) unsigned char bytes[DMI_OUT_SPACE], input[DMI_OUT_SPACE];
+  const struct dmi_msg_atomic *atomic = &msg->atomic;
+  unsigned char *at = page->frame->bytes + atomic->off;
+  struct dmi_req req = {.type = DMI_REQ_ATOMIC,
+                        .kind = (uint8_t)atomic->rmw,
+                        .tag = (int8_t)atomic->tag,
+                        .origin = msg->origin,
+                        .op = atomic->op,
+                        .off = atomic->off,
+                        .len = atomic->len,
+                        .src = {NULL, input, msg->body.len},
+                        .foreign = true};
+  enum dmi_rmw_end end;
+  memcpy(&req.sizes, msg->list.ptr, sizeof(req.sizes));
+  if (msg->body.len) memcpy(input, msg->body.ptr, msg->body.len);
+  memcpy(bytes, at, atomic->len);
+  end = dmi_rmw_run(core, NULL, &req, bytes, (unsigned char *)(uintptr_t)answer->ptr);
+  *wrote = end == DMI_RMW_DONE && memcmp(bytes, at, atomic->len) != 0;
+  if (*wrote) memcpy(at, bytes, atomic->len);
+  return end;
+}
+
+bool dmi_write_at_once(const struct dmi_core *core, struct dmi_page *page,
+                       const struct dmi_msg *msg, int *error, struct dmi_out *out) {
+  struct dmi_slice answer = {NULL, NULL, 0};
+  struct dmi_rmw_sizes sizes = {0};
+  struct dmi_msg *done;
+  dmi_op_t op = msg->access.op;
+  bool wrote = true, told = false;
+  if (msg->type == DMI_MSG_ATOMIC) {
+    enum dmi_rmw_end end = DMI_RMW_DONE;
+    op = msg->atomic.op;
+    told = is_told(core, (uint8_t)msg->atomic.rmw);
+    memcpy(&sizes, msg->list.ptr, sizeof(sizes));
+    *error = DMI_ENOMEM;
+    if (take_space(out, sizes.in, &answer)) {
+      end = atomic_at_once(core, page, msg, &answer, &wrote);
+      *error = end == DMI_RMW_DONE ? DMI_OK : end == DMI_RMW_NO_FUNCTION ? DMI_ENOFUNC : DMI_EINVAL;
+    }
+    if (*error != DMI_OK) {
+      dmi_slice_drop(&answer);
+      return end != DMI_RMW_WAITS;
+    }
+    out->space = NULL;
+  } else {
+    const struct dmi_msg_access *put = &msg->access;
+    dmi_ranges_write(msg->body.ptr, put->ranges, put->off, put->len, page->frame->bytes);
+  }
+  if (wrote) page->version = dmi_version_next(page->version);
+  done = dmi_out_about(out, msg->origin, core, page, DMI_MSG_DONE);
+  done->origin = msg->origin;
+  done->done = (struct dmi_msg_done){.op = op, .answer = sizes.in};
+  if (wrote && !told) done->done.version = page->version;
+  done->body = answer;
+  return true;
 }
 
 /* A LOST page has no bytes and no copies, so nobody has to be told, and it takes no memory. */

@@ -88,9 +88,9 @@ enum dmi_wire_from {
   X(DMI_MSG_READ,        2,  "READ",        dmi_page_on_request,     DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_OWNER,  SAYS(read),   DMI_F_DIRECT,                           0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_PUT,         3,  "PUT",         dmi_page_on_request,     DMI_CLASS_PAGE, \
-    DMI_ANYONE,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+    DMI_ANYONE,    DMI_OWNER,  SAYS(access), 0,                                      0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BORROWS) \
   X(DMI_MSG_ATOMIC,      4,  "ATOMIC",      dmi_page_on_request,     DMI_CLASS_PAGE, \
-    DMI_ANYONE,    DMI_OWNER,  SAYS(atomic), DMI_F_WAITING,                          24, 24,               DMI_WIRE_PAGE, DMI_WIRE_MEMBER, 0) \
+    DMI_ANYONE,    DMI_OWNER,  SAYS(atomic), DMI_F_WAITING,                          24, 24,               DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BORROWS) \
   X(DMI_MSG_OWN,         5,  "OWN",         dmi_page_on_request,     DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_HOME,   SAYS(own),    DMI_F_HAVE | DMI_F_NODATA | DMI_F_TAIL, 0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, 0) \
   X(DMI_MSG_GOT,         6,  "GOT",         dmi_answer_message,      DMI_CLASS_PAGE, \
@@ -98,7 +98,7 @@ enum dmi_wire_from {
   X(DMI_MSG_DATA,        7,  "DATA",        dmi_data_arrives,        DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_ORIGIN, SAYS(data),   DMI_F_ZERO | DMI_F_DELEGATED,           0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_BRINGS_PAGE | DMI_LENDABLE) \
   X(DMI_MSG_DONE,        8,  "DONE",        dmi_answer_message,      DMI_CLASS_PAGE, \
-    DMI_OWNER,  DMI_ORIGIN, SAYS(done),   DMI_F_APPLY,                            0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
+    DMI_OWNER,  DMI_ORIGIN, SAYS(done),   DMI_F_APPLY,                            0,  0,                DMI_WIRE_PAGE, DMI_WIRE_MEMBER, DMI_LENDABLE | DMI_BORROWS) \
   X(DMI_MSG_FAIL,        9,  "FAIL",        dmi_answer_message,      DMI_CLASS_PAGE, \
     DMI_ANYONE,    DMI_ORIGIN, SAYS(fail),   0,                                      0,  0,                DMI_WIRE_NONE, DMI_WIRE_MEMBER, DMI_LENDABLE) \
   X(DMI_MSG_GRANT,       10, "GRANT",       dmi_owner_grant_arrives, DMI_CLASS_PAGE, \

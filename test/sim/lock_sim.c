@@ -150,6 +150,8 @@ static void act(struct world *w, struct proc *proc, struct dmi_out *out) {
       }
       if (a->msg.body.ptr && !a->msg.body.frame) /* borrowed until the step ends */
         a->msg.body = dmi_slice_copy(a->msg.body.ptr, a->msg.body.len);
+      if (a->msg.list.ptr && !a->msg.list.frame) /* while the operation stays */
+        a->msg.list = dmi_slice_copy(a->msg.list.ptr, a->msg.list.len);
       queue->msg[queue->num++] = a->msg;
     } else {
       bad(w, "an action that nobody expects");

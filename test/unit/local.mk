@@ -201,6 +201,10 @@ check_PROGRAMS += test/unit/late_own_test
 test_unit_late_own_test_SOURCES = test/unit/late_own_test.c
 test_unit_late_own_test_LDADD = $(unit_libs)
 
+check_PROGRAMS += test/unit/at_once_test
+test_unit_at_once_test_SOURCES = test/unit/at_once_test.c
+test_unit_at_once_test_LDADD = $(unit_libs)
+
 check_PROGRAMS += test/unit/page_crash_test
 test_unit_page_crash_test_SOURCES = test/unit/page_crash_test.c
 test_unit_page_crash_test_LDADD = $(unit_libs)
