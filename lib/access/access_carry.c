@@ -14,6 +14,7 @@
 #include "msg/wire.h"
 
 _Static_assert(DMI_OUT_SPACE <= DMI_NET_COPY, "what lies there is copied when it is sent");
+_Static_assert(sizeof(struct dmi_rmw_sizes) <= DMI_NET_COPY, "an operation may end before");
 
 /* Defers a request for a home that is arriving.  If the home has arrived since the step, gives the
  * request to the core again. */

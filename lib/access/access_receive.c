@@ -165,7 +165,7 @@ static bool bytes_missing(const struct dmi_msg *msg) {
 
 /* Checks the invariants of the page after a message of another process.  If one is broken, that
  * message did it: this catches what the checks of messages did not foresee.  GOT is left out, and a
- * request that was answered at once, as they change nothing that could break. */
+ * request that is alone, as they change nothing that could break (a LOCK may begin to wait). */
 static bool page_holds(struct dmi_access *access, struct dmi_page *page, uint32_t from,
                        uint8_t type) {
   const char *what = dmi_page_wrong(&access->core, page);

@@ -220,9 +220,11 @@ bool dmi_page_only_ends(const struct dmi_page *page, const struct dmi_msg *msg) 
 
 bool dmi_page_ended(struct dmi_core *core, struct dmi_page *page, uint32_t from,
                     const struct dmi_msg *msg, struct dmi_req *own) {
+  bool good;
   learn_owner(core, page, from);
-  own->error = DMI_OK;
-  return msg->type == DMI_MSG_GOT ? got_arrives(msg, own) : done_arrives(core, page, msg, own);
+  good = msg->type == DMI_MSG_GOT ? got_arrives(msg, own) : done_arrives(core, page, msg, own);
+  if (good) own->error = DMI_OK;
+  return good;
 }
 
 /* GOT, DONE, FAIL */

@@ -160,7 +160,6 @@ bool dmi_page_absorb(struct dmi_core *core, struct dmi_page *page, dmi_uid_t fro
 /* ---- page_write.c ---- */
 /* No process has a copy any more: the write in progress, if any, takes effect. */
 void dmi_write_resume(struct dmi_core *core, struct dmi_page *page, struct dmi_out *out);
-/* Begins a write or read-modify-write, which was taken from the head of the queue. */
 /* True for a PUT or ATOMIC that an owner of whom nothing else is asked, and who has no copies to
  * tell, can do at once in the bytes that it has; or a LOCK, which may have to wait.  Whether it is
  * valid is checked later. */
@@ -169,6 +168,7 @@ bool dmi_write_is_short(const struct dmi_page *page, const struct dmi_msg *msg);
  * was changed. */
 bool dmi_write_at_once(const struct dmi_core *core, struct dmi_page *page,
                        const struct dmi_msg *msg, int *error, struct dmi_out *out);
+/* Begins a write or read-modify-write, which was taken from the head of the queue. */
 void dmi_write_begin(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_out *out);
 /* REVIVE, a read-modify-write that acts on a LOST page only.  Inline, since every operation of a
@@ -178,7 +178,6 @@ static inline bool dmi_is_revive(const struct dmi_req *req) {
 }
 void dmi_write_revive(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                       struct dmi_out *out);
-/* A copy has answered INVALIDATE or UPDATE. */
 /* Answers an ATOMIC: `answer` has sizes.in bytes (a reference passes), with APPLY also the new
  * bytes (NULL: without). `version` 0: the origin's copy does not change. */
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -189,7 +188,10 @@ void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_
 void dmi_req_free(struct dmi_req *req);
 void dmi_req_fail(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req, int error,
                   struct dmi_out *out);
-/* Makes an operation of a request message; it is in no list yet. */
+/* Fills in an operation, all of whose bytes are zero, with the fields of a request message; its
+ * inputs are the message's. */
+void dmi_req_fill(struct dmi_req *req, const struct dmi_msg *msg);
+/* Makes an operation of a request message, whose body it takes over; it is in no list yet. */
 struct dmi_req *dmi_req_of_message(struct dmi_msg *msg);
 /* Copies the operation's fields into a message of its type; not the bytes, and not its sizes, which
  * are the message's list while the operation stays. */

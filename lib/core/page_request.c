@@ -6,8 +6,7 @@
 
 #include "core/page_int.h"
 
-struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
-  struct dmi_req *req = dmi_xalloc(1, sizeof(*req));
+void dmi_req_fill(struct dmi_req *req, const struct dmi_msg *msg) {
   switch (msg->type) {
     case DMI_MSG_GET:
     case DMI_MSG_PUT:
@@ -40,6 +39,11 @@ struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
   req->foreign = true;
   req->origin = msg->origin;
   req->src = msg->body;
+}
+
+struct dmi_req *dmi_req_of_message(struct dmi_msg *msg) {
+  struct dmi_req *req = dmi_xalloc(1, sizeof(*req));
+  dmi_req_fill(req, msg);
   dmi_slice_drop(&msg->list);
   return req;
 }

@@ -8,14 +8,11 @@
 #include "core/rmw.h"
 #include "core/syncop.h"
 
-/* True if this ATOMIC's origin, too, gets UPDATE or INVALIDATE for its copy, as it may wait. */
-static bool is_told(const struct dmi_core *core, uint8_t kind) {
-  return dmi_syncop_may_wait(kind) && !DMI_BROKEN(core, DMI_BREAK_TOLD);
-}
-
 /* The process whose copy the answer updates, so it gets no UPDATE; 0: none. */
 static uint32_t writer_of(const struct dmi_core *core, const struct dmi_req *req) {
-  return req->type == DMI_REQ_ATOMIC && is_told(core, req->kind) ? 0 : req->origin;
+  bool told = req->type == DMI_REQ_ATOMIC && dmi_syncop_may_wait(req->kind) &&
+              !DMI_BROKEN(core, DMI_BREAK_TOLD);
+  return told ? 0 : req->origin;
 }
 
 void dmi_atomic_answer(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
@@ -134,11 +131,17 @@ static uint32_t tell_copies(struct dmi_core *core, struct dmi_page *page, struct
   return acks;
 }
 
+static int error_of(enum dmi_rmw_end end) {
+  if (end == DMI_RMW_NO_FUNCTION) return DMI_ENOFUNC;
+  return end == DMI_RMW_NO_OBJECT ? DMI_EINVAL : DMI_OK;
+}
+
 /* Computes the new bytes of a write that is about to begin. Returns DMI_OK, or why it cannot. */
 static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_req *req,
                      struct dmi_slice *bytes, struct dmi_frame **answer, bool *wrote) {
   struct dmi_frame *scratch;
-  int error = DMI_OK;
+  enum dmi_rmw_end end;
+  int error;
   *answer = NULL;
   *wrote = true;
   if (req->type == DMI_REQ_PUT || req->type == DMI_REQ_EXCL) {
@@ -162,20 +165,13 @@ static int new_bytes(struct dmi_core *core, struct dmi_page *page, struct dmi_re
   }
   if (page->frame) memcpy(scratch->bytes, page->frame->bytes + req->off, req->len);
   *bytes = (struct dmi_slice){scratch, scratch->bytes, req->len};
-  switch (dmi_rmw_run(core, page->busy ? page->busy->waiting_ops.first : NULL, req, scratch->bytes,
-                      (*answer)->bytes)) {
-    case DMI_RMW_DONE:
-      break;
-    case DMI_RMW_WAITS:
-      if (!dmi_syncop_wait(req, (*answer)->bytes)) error = DMI_ENOMEM;
-      dmi_frame_unref(*answer);
-      *answer = NULL;
-      break;
-    case DMI_RMW_NO_FUNCTION:
-      error = DMI_ENOFUNC;
-      break;
-    default:
-      error = DMI_EINVAL;
+  end = dmi_rmw_run(core, page->busy ? page->busy->waiting_ops.first : NULL, req, scratch->bytes,
+                    (*answer)->bytes);
+  error = error_of(end);
+  if (end == DMI_RMW_WAITS) {
+    if (!dmi_syncop_wait(req, (*answer)->bytes)) error = DMI_ENOMEM;
+    dmi_frame_unref(*answer);
+    *answer = NULL;
   }
   if (error != DMI_OK) {
     dmi_slice_drop(bytes);
@@ -254,61 +250,46 @@ static bool take_space(struct dmi_out *out, uint64_t size, struct dmi_slice *ans
 
 /* Runs an ATOMIC; *wrote: the page has changed.  DMI_function may change its inputs. */
 static enum dmi_rmw_end atomic_at_once(const struct dmi_core *core, struct dmi_page *page,
-                                       const struct dmi_msg *msg, const struct dmi_slice *answer,
+                                       struct dmi_req *req, const struct dmi_slice *answer,
                                        bool *wrote) {
   _Alignas(16) unsigned char bytes[DMI_OUT_SPACE], input[DMI_OUT_SPACE];
-  const struct dmi_msg_atomic *atomic = &msg->atomic;
-  unsigned char *at = page->frame->bytes + atomic->off;
-  struct dmi_req req = {.type = DMI_REQ_ATOMIC,
-                        .kind = (uint8_t)atomic->rmw,
-                        .tag = (int8_t)atomic->tag,
-                        .origin = msg->origin,
-                        .op = atomic->op,
-                        .off = atomic->off,
-                        .len = atomic->len,
-                        .src = {NULL, input, msg->body.len},
-                        .foreign = true};
+  unsigned char *at = page->frame->bytes + req->off;
   enum dmi_rmw_end end;
-  memcpy(&req.sizes, msg->list.ptr, sizeof(req.sizes));
-  if (msg->body.len) memcpy(input, msg->body.ptr, msg->body.len);
-  memcpy(bytes, at, atomic->len);
-  end = dmi_rmw_run(core, NULL, &req, bytes, (unsigned char *)(uintptr_t)answer->ptr);
-  *wrote = end == DMI_RMW_DONE && memcmp(bytes, at, atomic->len) != 0;
-  if (*wrote) memcpy(at, bytes, atomic->len);
+  if (req->src.len) memcpy(input, req->src.ptr, req->src.len);
+  req->src.ptr = input;
+  memcpy(bytes, at, req->len);
+  end = dmi_rmw_run(core, NULL, req, bytes, (unsigned char *)(uintptr_t)answer->ptr);
+  *wrote = end == DMI_RMW_DONE && memcmp(bytes, at, req->len) != 0;
+  if (*wrote) memcpy(at, bytes, req->len);
   return end;
 }
 
 bool dmi_write_at_once(const struct dmi_core *core, struct dmi_page *page,
                        const struct dmi_msg *msg, int *error, struct dmi_out *out) {
   struct dmi_slice answer = {NULL, NULL, 0};
-  struct dmi_rmw_sizes sizes = {0};
+  struct dmi_req req = {0};
   struct dmi_msg *done;
-  dmi_op_t op = msg->access.op;
-  bool wrote = true, told = false;
-  if (msg->type == DMI_MSG_ATOMIC) {
-    enum dmi_rmw_end end = DMI_RMW_DONE;
-    op = msg->atomic.op;
-    told = is_told(core, (uint8_t)msg->atomic.rmw);
-    memcpy(&sizes, msg->list.ptr, sizeof(sizes));
+  bool wrote = true;
+  dmi_req_fill(&req, msg);
+  if (req.type == DMI_REQ_PUT) {
+    dmi_ranges_write(req.src.ptr, req.ranges, req.off, req.len, page->frame->bytes);
+  } else if (!take_space(out, req.sizes.in, &answer)) {
     *error = DMI_ENOMEM;
-    if (take_space(out, sizes.in, &answer)) {
-      end = atomic_at_once(core, page, msg, &answer, &wrote);
-      *error = end == DMI_RMW_DONE ? DMI_OK : end == DMI_RMW_NO_FUNCTION ? DMI_ENOFUNC : DMI_EINVAL;
-    }
-    if (*error != DMI_OK) {
+    return true;
+  } else {
+    enum dmi_rmw_end end = atomic_at_once(core, page, &req, &answer, &wrote);
+    *error = error_of(end);
+    if (end != DMI_RMW_DONE) {
       dmi_slice_drop(&answer);
       return end != DMI_RMW_WAITS;
     }
     out->space = NULL;
-  } else {
-    const struct dmi_msg_access *put = &msg->access;
-    dmi_ranges_write(msg->body.ptr, put->ranges, put->off, put->len, page->frame->bytes);
   }
   if (wrote) page->version = dmi_version_next(page->version);
-  done = dmi_out_about(out, msg->origin, core, page, DMI_MSG_DONE);
-  done->origin = msg->origin;
-  done->done = (struct dmi_msg_done){.op = op, .answer = sizes.in};
-  if (wrote && !told) done->done.version = page->version;
+  done = dmi_out_about(out, req.origin, core, page, DMI_MSG_DONE);
+  done->origin = req.origin;
+  done->done = (struct dmi_msg_done){.op = req.op, .answer = answer.len};
+  if (wrote && writer_of(core, &req)) done->done.version = page->version;
   done->body = answer;
   return true;
 }

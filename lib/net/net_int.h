@@ -83,7 +83,6 @@ struct dmi_sealed {
   struct dmi_seal *seal;
   size_t start, end;    /* [L] part of `bytes` that is not sent */
   unsigned char *bytes; /* `few`, or DMI_NET_SEALED bytes until all that was sealed there is sent */
-  size_t cap;           /* bytes at `bytes` that are used */
   unsigned char few[DMI_NET_OUT];
 };
 

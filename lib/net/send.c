@@ -65,10 +65,11 @@ static size_t next_record(const struct iovec *iov, size_t at, size_t end, size_t
  * number of bytes of the parts that are in them. */
 static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, uint64_t borrowed,
                          uint64_t *taken) {
+  const size_t room = out->bytes == out->few ? sizeof out->few : DMI_NET_SEALED;
   size_t end = 0;
   for (size_t at = 0; at < num;) {
     size_t parts, size = next_record(iov, at, num, &parts);
-    if (out->cap - end < size + DMI_SEAL_OVER) break;
+    if (room - end < size + DMI_SEAL_OVER) break;
     dmi_seal_put(out->seal, out->bytes + end, iov + at, parts, size, (borrowed >> at & 1) == 0);
     end += size + DMI_SEAL_OVER;
     *taken += size;
@@ -81,11 +82,6 @@ static size_t seal_parts(struct dmi_sealed *out, struct iovec *iov, size_t num, 
   return end;
 }
 
-static void use_few(struct dmi_sealed *out) {
-  out->bytes = out->few;
-  out->cap = sizeof out->few;
-}
-
 /* Takes more memory if the parts need it. If there is none, they go a few records at a time. */
 static void take_more(struct dmi_sealed *out, const struct iovec *iov, size_t num) {
   uint64_t size = 0;
@@ -93,22 +89,20 @@ static void take_more(struct dmi_sealed *out, const struct iovec *iov, size_t nu
     size += iov[i].iov_len;
   if (size <= sizeof out->few) return;
   unsigned char *bytes = dmi_large_new(DMI_LARGE_MIN, false);
-  if (bytes == NULL) return;
-  out->bytes = bytes;
-  out->cap = DMI_NET_SEALED;
+  if (bytes != NULL) out->bytes = bytes;
 }
 
 static void give_back_more(struct dmi_sealed *out) {
   if (out->bytes == out->few) return;
   dmi_large_free(out->bytes);
-  use_few(out);
+  out->bytes = out->few;
 }
 
 struct dmi_sealed *dmi_send_out(const struct dmi_proof_keys *keys) {
   struct dmi_sealed *out = malloc(sizeof *out);
   if (out == NULL) return NULL;
   out->start = out->end = 0;
-  use_few(out);
+  out->bytes = out->few;
   /* HELLO or HELLO_OK was the first record */
   out->seal = dmi_seal_new(keys->out, 1, keys->cipher);
   if (out->seal != NULL) return out;

@@ -120,8 +120,9 @@ static void expect_done(uint64_t version, const void *answer, uint64_t len) {
   assert_null(page.busy);
 }
 
-/* The same number of frames before and after: none was made. */
 #define ADDS 3
+
+/* The same number of frames before and after: none was made. */
 static void adds(void **state) {
   (void)state;
   begin();
@@ -356,54 +357,79 @@ static void with_a_copy(void **state) {
   end();
 }
 
-/* DONE ends the operation, and that is all; but a read that has waited for it goes on then. */
-static void ends(void **state) {
-  (void)state;
-  unsigned char bytes[8] = "abcdefg", got[8];
-  struct dmi_req put = {.type = DMI_REQ_PUT, .op = OP, .len = 8, .src = {NULL, bytes, 8}};
-  struct dmi_req read = {
-      .type = DMI_REQ_READ, .kind = DMI_KIND_INVALIDATE, .op = {78}, .len = 8, .dst = got};
+static const unsigned char new_bytes[8] = "abcdefg";
+static struct dmi_req put;
+
+/* The home is 1, which is asked for a PUT, `put`; returns its DONE. */
+static struct dmi_msg asks(void) {
   struct dmi_msg done = about(DMI_MSG_DONE);
   done.origin = 2;
   done.done.op = OP;
+  dmi_page_begin(&core, &page, &put, &out);
+  assert_int_equal(out.num, 1);
+  assert_int_equal(out.act[0].msg.type, DMI_MSG_PUT);
+  clear();
+  put.error = DMI_EADDR;
+  assert_true(dmi_page_at_once(&page, &done));
+  return done;
+}
+
+static void begin_away(void) {
   begin();
   dmi_page_fini(&core, &page);
   atomic_init(&map.home, 1);
   dmi_page_init(&core, &map, &page, 0);
-  for (int waits = 0; waits < 2; waits++) {
-    if (waits) { /* for its copy to be released, which this write makes old */
-      page.copy = DMI_KIND_UPDATE;
-      page.flags |= DMI_PAGE_UNRELEASED;
-      done.done.version = (dmi_version_t){page.version.n + 2};
-      dmi_page_begin(&core, &page, &read, &out);
-      assert_int_equal(out.num, 0);
-    }
-    dmi_page_begin(&core, &page, &put, &out);
-    assert_int_equal(out.act[0].msg.type, DMI_MSG_PUT);
-    clear();
-    assert_true(dmi_page_at_once(&page, &done));
-    assert_int_equal(dmi_page_only_ends(&page, &done), !waits);
-    put.error = DMI_EADDR;
-    if (waits) {
-      take_for(&done, &put);
-      break;
-    }
-    assert_true(dmi_page_ended(&core, &page, 1, &done, &put));
-    assert_int_equal(put.error, DMI_OK);
-    assert_null(page.busy);
-    assert_int_equal(page.hint, 1);
-  }
+  put = (struct dmi_req){.type = DMI_REQ_PUT, .op = OP, .len = 8, .src = {NULL, new_bytes, 8}};
+}
+
+/* DONE ends the operation, and that is all. */
+static void ends(void **state) {
+  (void)state;
+  begin_away();
+  struct dmi_msg done = asks();
+  assert_true(dmi_page_only_ends(&page, &done));
+  assert_true(dmi_page_ended(&core, &page, 1, &done, &put));
+  assert_int_equal(put.error, DMI_OK);
+  assert_null(page.busy);
+  assert_int_equal(page.hint, 1);
+  end();
+}
+
+/* One that is not the answer to this operation ends nothing. */
+static void ends_not(void **state) {
+  (void)state;
+  begin_away();
+  struct dmi_msg done = asks();
+  done.done.answer = 1;
+  put.type = DMI_REQ_ATOMIC;
+  assert_false(dmi_page_ended(&core, &page, 1, &done, &put));
+  put.type = DMI_REQ_GET;
+  assert_false(dmi_page_ended(&core, &page, 1, &done, &put));
+  assert_int_equal(put.error, DMI_EADDR);
+  end();
+}
+
+/* A read waits for its copy to be released, which DONE makes old: it goes on then. */
+static void ends_and_reads(void **state) {
+  (void)state;
+  unsigned char got[8];
+  struct dmi_req read = {
+      .type = DMI_REQ_READ, .kind = DMI_KIND_INVALIDATE, .op = {78}, .len = 8, .dst = got};
+  begin_away();
+  page.copy = DMI_KIND_UPDATE;
+  page.flags |= DMI_PAGE_UNRELEASED;
+  dmi_page_begin(&core, &page, &read, &out);
+  assert_int_equal(out.num, 0);
+  struct dmi_msg done = asks();
+  done.done.version = (dmi_version_t){page.version.n + 2};
+  assert_false(dmi_page_only_ends(&page, &done));
+  take_for(&done, &put);
   assert_int_equal(out.num, 2);
   assert_ptr_equal(out.act[0].req, &put);
   assert_int_equal(put.error, DMI_OK);
   assert_int_equal(out.act[1].msg.type, DMI_MSG_READ);
   assert_int_equal(page.copy, 0);
   out.num = 0;
-  done.done.answer = 1; /* not what was asked for */
-  put.type = DMI_REQ_ATOMIC;
-  assert_false(dmi_page_ended(&core, &page, 1, &done, &put));
-  put.type = DMI_REQ_GET;
-  assert_false(dmi_page_ended(&core, &page, 1, &done, &put));
   end();
 }
 
@@ -412,7 +438,7 @@ int main(void) {
       cmocka_unit_test(adds),    cmocka_unit_test(compares),    cmocka_unit_test(calls_function),
       cmocka_unit_test(fails),   cmocka_unit_test(locks),       cmocka_unit_test(puts_bytes),
       cmocka_unit_test(invalid), cmocka_unit_test(not_at_once), cmocka_unit_test(with_a_copy),
-      cmocka_unit_test(ends),
+      cmocka_unit_test(ends),    cmocka_unit_test(ends_not),    cmocka_unit_test(ends_and_reads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
